@@ -1,0 +1,19 @@
+//! The words of the puller: what is wished, what became of it, and why not.
+//!
+//! Nothing here knows of gRPC, HTTP or files.
+
+pub mod activity;
+pub mod digest;
+pub mod platform;
+pub mod reason;
+pub mod reference;
+pub mod secret;
+pub mod wish;
+
+pub use activity::Activity;
+pub use digest::{Algorithm, Digest, Digester};
+pub use platform::Platform;
+pub use reason::{Phase, Reason};
+pub use reference::Reference;
+pub use secret::Secret;
+pub use wish::{ImageId, Scope, Selection, UnpackOptions, Wish};

@@ -1,0 +1,2 @@
+//! The puller daemon and its command line.
+fn main() {}

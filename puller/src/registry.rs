@@ -1,0 +1,82 @@
+//! The only place that speaks to registries.
+
+use std::sync::Arc;
+
+use bytes::Bytes;
+use futures_util::{future::BoxFuture, stream::BoxStream};
+
+use crate::{
+    domain::{Activity, Digest, Scope},
+    error::Fault,
+};
+
+/// A repository as one attempt may use it: where it is, whose credentials are used, and where to say
+/// what is waited for.
+#[derive(Debug, Clone)]
+pub struct Repository {
+    /// The registry, as in [`Reference::registry`](crate::domain::Reference::registry).
+    pub registry: String,
+    /// The repository's path.
+    pub path: String,
+    /// Whose credentials.
+    pub scope: Scope,
+    /// Waits are told here.
+    pub activity: Arc<Activity>,
+}
+
+/// A manifest or index: its bytes are those of the digest that was asked for.
+#[derive(Debug, Clone)]
+pub struct RawManifest {
+    /// The body.
+    pub bytes: Bytes,
+    /// What `Content-Type` said: a hint only.
+    pub content_type: String,
+}
+
+/// A blob's bytes as they arrive. They are not verified.
+pub struct BlobStream {
+    /// The offset of the first byte: what was asked for, or 0 if the registry sends the whole.
+    pub start: u64,
+    /// The bytes. An item fails when the connection breaks or when nothing moved for too long.
+    pub chunks: BoxStream<'static, Result<Bytes, Fault>>,
+}
+
+/// What the puller needs of a registry. Every fault says whether and when trying again makes sense.
+pub trait Registry: Send + Sync + 'static {
+    /// The digest that a tag stands for now (of an index or of a manifest). One HEAD where the
+    /// registry answers it usefully, else a GET.
+    fn resolve<'a>(&'a self, repository: &'a Repository, tag: &'a str) -> BoxFuture<'a, Result<Digest, Fault>>;
+
+    /// A manifest or index, verified against its digest. At most 8 MiB.
+    fn manifest<'a>(
+        &'a self,
+        repository: &'a Repository,
+        digest: &'a Digest,
+    ) -> BoxFuture<'a, Result<RawManifest, Fault>>;
+
+    /// A small blob (a config), read whole and verified. `size` is the descriptor's; at most 8 MiB.
+    fn small_blob<'a>(
+        &'a self,
+        repository: &'a Repository,
+        digest: &'a Digest,
+        size: u64,
+    ) -> BoxFuture<'a, Result<Bytes, Fault>>;
+
+    /// A blob from `offset` on; no `Range` header is sent for 0.
+    fn blob<'a>(
+        &'a self,
+        repository: &'a Repository,
+        digest: &'a Digest,
+        offset: u64,
+    ) -> BoxFuture<'a, Result<BlobStream, Fault>>;
+
+    /// Asks with this repository's credentials whether the blob is there (HEAD), before one that was
+    /// fetched under another registry, repository or scope is used for it.
+    fn has_blob<'a>(&'a self, repository: &'a Repository, digest: &'a Digest) -> BoxFuture<'a, Result<(), Fault>>;
+}
+
+impl std::fmt::Debug for BlobStream {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        f.debug_struct("BlobStream").field("start", &self.start).finish_non_exhaustive()
+    }
+}
