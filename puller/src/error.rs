@@ -105,7 +105,7 @@ pub enum Error {
     #[error(transparent)]
     Client(#[from] puller_client::Error),
     /// A pull failed.
-    #[error("{}: {0}", .0.reason.words())]
+    #[error("{reason}: {0}", reason = .0.reason.words())]
     Pull(#[from] Fault),
     /// The command line's own input or output failed.
     #[error("{0}")]
