@@ -5,6 +5,8 @@
 
 pub mod domain;
 pub mod error;
+pub mod hub;
 pub mod layer;
+pub mod machine;
 pub mod registry;
 pub mod store;

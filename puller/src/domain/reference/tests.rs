@@ -40,7 +40,7 @@ fn an_error_names_the_part() {
         ("quay.io/a b:1", "spaces"),
         (" quay.io/a/b:1", "spaces"),
         ("quay.io/../b:1", "part \"..\""),
-        ("../b:1", "part"),
+        ("../b:1", "registry \"..\""),
         ("quay.io//b:1", "empty part"),
         ("quay.io/a/b@sha256:abc", "digest \"sha256:abc\""),
         ("quay.io/a/b@md5:d41d8cd98f00b204e9800998ecf8427e", "digest"),

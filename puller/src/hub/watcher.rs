@@ -1,0 +1,169 @@
+//! One watcher: a cursor into the log, and a filter.
+
+use std::{
+    collections::{HashSet, VecDeque},
+    ops::Bound,
+    sync::Arc,
+};
+
+use super::{Hub, InvalidVersion, Log, Record, Version};
+use crate::{domain::ImageId, machine::Image};
+
+/// What a watcher wants to hear of.
+#[derive(Debug, Clone, Default)]
+pub struct Filter {
+    /// Only what this claimant claims; empty: all.
+    pub claimant: String,
+    /// Only these; empty: all.
+    pub ids: HashSet<ImageId>,
+}
+
+impl Filter {
+    fn wants(&self, image: &Image) -> bool {
+        self.claimant.is_empty() || image.claims.contains_key(&self.claimant)
+    }
+
+    fn covers(&self, id: &ImageId) -> bool {
+        self.ids.is_empty() || self.ids.contains(id)
+    }
+}
+
+/// One thing to tell a watcher. See `WatchEvent` in the proto file.
+#[derive(Debug, Clone)]
+pub enum Event {
+    /// New or changed.
+    Put(Arc<Image>, Version),
+    /// Gone, or out of the filter.
+    Deleted(ImageId, Version),
+    /// A version to resume from.
+    Bookmark {
+        /// The version.
+        version: Version,
+        /// All current states have been told.
+        synced: bool,
+    },
+    /// What is not put before the next synced bookmark is gone.
+    Reset,
+}
+
+/// A watcher.
+#[derive(Debug)]
+pub struct Watcher {
+    hub: Arc<Hub>,
+    filter: Filter,
+    /// The last sequence that was looked at.
+    cursor: u64,
+    /// The current states are being told, up to this sequence.
+    syncing: Option<u64>,
+    /// What has been put and is in the filter; only kept where an Image can leave the filter.
+    put: HashSet<ImageId>,
+    /// It resumed: Images that left the filter before may be known to it.
+    resumed: bool,
+    ready: VecDeque<Event>,
+}
+
+impl Watcher {
+    pub(super) fn new(hub: Arc<Hub>, after: Option<Version>, filter: Filter) -> Result<Self, InvalidVersion> {
+        let (last, horizon) = {
+            let log = hub.log();
+            (log.last, log.horizon)
+        };
+        let mut watcher = Self {
+            filter,
+            cursor: 0,
+            syncing: Some(last),
+            put: HashSet::new(),
+            resumed: false,
+            ready: VecDeque::new(),
+            hub,
+        };
+        match after {
+            None => {}
+            Some(version) if version > watcher.hub.version(last) => {
+                return Err(InvalidVersion(version.to_string()));
+            }
+            Some(version) if version.epoch == watcher.hub.epoch && version.seq >= horizon => {
+                watcher.cursor = version.seq;
+                watcher.resumed = true;
+            }
+            Some(_) => watcher.ready.push_back(Event::Reset),
+        }
+        Ok(watcher)
+    }
+
+    /// The next event; waits until there is one. Dropping the future loses nothing.
+    pub async fn next(&mut self) -> Event {
+        loop {
+            let hub = Arc::clone(&self.hub);
+            let changed = hub.changed.notified();
+            tokio::pin!(changed);
+            // Registered before the log is looked at, so that no change falls between the two.
+            changed.as_mut().enable();
+            if let Some(event) = self.try_next() {
+                return event;
+            }
+            changed.await;
+        }
+    }
+
+    /// The next event, if there is one already.
+    pub fn try_next(&mut self) -> Option<Event> {
+        if let Some(event) = self.ready.pop_front() {
+            return Some(event);
+        }
+        let hub = Arc::clone(&self.hub);
+        let log = hub.log();
+        while let Some((seq, record)) = log
+            .entries
+            .range((Bound::Excluded(self.cursor), Bound::Unbounded))
+            .next()
+        {
+            if let Some(end) = self.syncing
+                && *seq > end
+            {
+                return Some(self.synced(end));
+            }
+            self.cursor = *seq;
+            if let Some(event) = self.event(&log, *seq, record) {
+                return Some(event);
+            }
+        }
+        let end = self.syncing?;
+        Some(self.synced(end))
+    }
+
+    fn synced(&mut self, end: u64) -> Event {
+        self.syncing = None;
+        self.cursor = self.cursor.max(end);
+        Event::Bookmark {
+            version: self.hub.version(end),
+            synced: true,
+        }
+    }
+
+    fn event(&mut self, log: &Log, seq: u64, record: &Record) -> Option<Event> {
+        let version = self.hub.version(seq);
+        match record {
+            Record::Put { image, .. } => {
+                // Somebody who begins anew gets what is, not how it came to be.
+                let anew = self.syncing.is_some() && !self.resumed;
+                if !self.filter.covers(&image.id) || (anew && !log.is_latest(seq, &image.id)) {
+                    return None;
+                }
+                if self.filter.wants(image) {
+                    if !self.filter.claimant.is_empty() {
+                        self.put.insert(image.id.clone());
+                    }
+                    return Some(Event::Put(Arc::clone(image), version));
+                }
+                let known = self.put.remove(&image.id) || self.resumed;
+                known.then(|| Event::Deleted(image.id.clone(), version))
+            }
+            Record::Deleted(id) => {
+                let anew = self.syncing.is_some() && !self.resumed;
+                let known = self.filter.claimant.is_empty() || self.put.remove(id) || self.resumed;
+                (self.filter.covers(id) && known && !anew).then(|| Event::Deleted(id.clone(), version))
+            }
+        }
+    }
+}
