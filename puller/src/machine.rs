@@ -103,6 +103,20 @@ pub struct Machine {
     effects: Vec<Effect>,
 }
 
+/// Content that has to stay.
+#[derive(Debug, Default)]
+pub struct NeededContents {
+    names: HashSet<String>,
+    digests: HashSet<Digest>,
+}
+
+impl NeededContents {
+    /// Whether this content has to stay.
+    pub fn has(&self, name: &str, manifest: &Digest) -> bool {
+        self.names.contains(name) || self.digests.contains(manifest)
+    }
+}
+
 impl Machine {
     /// No Images yet.
     pub fn new(settings: Settings, jitter: Jitter) -> Self {
@@ -206,22 +220,15 @@ impl Machine {
 
     /// The content that has to stay: what is current, what is about to be, what was superseded less
     /// than a grace period ago, and (by manifest digest) what a claimant says it still reads.
-    pub fn needed_contents(&self) -> (HashSet<String>, HashSet<Digest>) {
-        let mut names = HashSet::new();
-        let mut digests = HashSet::new();
+    pub fn needed_contents(&self) -> NeededContents {
+        let mut needed = NeededContents::default();
         for entry in self.entries.values() {
-            names.extend(entry.image.content.as_ref().map(|content| content.name.clone()));
-            names.extend(entry.publishing.clone());
-            names.extend(entry.superseded.iter().map(|(_, name)| name.clone()));
-            digests.extend(
-                entry
-                    .image
-                    .claims
-                    .values()
-                    .flat_map(|claim| claim.in_use.iter().cloned()),
-            );
+            needed.names.extend(entry.image.content.as_ref().map(|content| content.name.clone()));
+            needed.names.extend(entry.publishing.clone());
+            needed.names.extend(entry.superseded.iter().map(|(_, name)| name.clone()));
+            needed.digests.extend(entry.image.claims.values().flat_map(|claim| claim.in_use.iter().cloned()));
         }
-        (names, digests)
+        needed
     }
 
     /// The layers that some unfinished pull lists.
