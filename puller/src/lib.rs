@@ -3,8 +3,10 @@
 //!
 //! ARCHITECTURE.md at the root of the repository is the map.
 
+pub mod config;
 pub mod domain;
 pub mod error;
 pub mod layer;
+pub mod logging;
 pub mod registry;
 pub mod store;
