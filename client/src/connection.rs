@@ -99,7 +99,11 @@ impl Client {
             Key::Id(id) => By::Id(id),
             Key::Wish(wish) => By::Wish(wish),
         };
-        let response = self.inner.clone().get(timed(api::GetRequest { by: Some(by) })).await;
+        let response = self
+            .inner
+            .clone()
+            .get(timed(api::GetRequest { by: Some(by) }))
+            .await;
         let image = response.map_err(|status| self.error(&status))?.into_inner().image;
         image.ok_or_else(|| no_image("Get"))
     }
@@ -109,9 +113,12 @@ impl Client {
     /// # Errors
     /// The puller can't be reached.
     pub async fn list(&self, claimant: &str) -> Result<Listing, Error> {
-        let request = timed(api::ListRequest { claimant: claimant.to_owned() });
+        let request = timed(api::ListRequest {
+            claimant: claimant.to_owned(),
+        });
         let response = self.inner.clone().list(request).await;
-        let api::ListResponse { images, version } = response.map_err(|status| self.error(&status))?.into_inner();
+        let api::ListResponse { images, version } =
+            response.map_err(|status| self.error(&status))?.into_inner();
         Ok(Listing { images, version })
     }
 
@@ -124,7 +131,10 @@ impl Client {
         // No timeout: the call lasts for ever, and HTTP/2 pings find a peer that is gone.
         let response = self.inner.clone().watch(request).await;
         let events = response.map_err(|status| self.error(&status))?.into_inner();
-        Ok(Watch { endpoint: self.endpoint.clone(), events })
+        Ok(Watch {
+            endpoint: self.endpoint.clone(),
+            events,
+        })
     }
 
     /// "`claimant` no longer needs it." Idempotent: an Image that is not there is a success.
@@ -137,7 +147,10 @@ impl Client {
             Key::Id(id) => By::Id(id),
             Key::Wish(wish) => By::Wish(wish),
         };
-        let request = api::ReleaseRequest { by: Some(by), claimant: claimant.to_owned() };
+        let request = api::ReleaseRequest {
+            by: Some(by),
+            claimant: claimant.to_owned(),
+        };
         let response = self.inner.clone().release(timed(request)).await;
         response.map(drop).map_err(|status| self.error(&status))
     }

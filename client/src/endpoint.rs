@@ -51,7 +51,11 @@ impl fmt::Debug for TlsOptions {
 
 impl TlsOptions {
     fn is_empty(&self) -> bool {
-        let Self { ca, identity, server_name } = self;
+        let Self {
+            ca,
+            identity,
+            server_name,
+        } = self;
         ca.is_none() && identity.is_none() && server_name.is_none()
     }
 
@@ -80,7 +84,10 @@ impl FromStr for Endpoint {
             problem: problem.to_owned(),
         };
         // `unix:///path` and gRPC's own `unix:/path` mean the same.
-        if let Some(path) = text.strip_prefix("unix://").or_else(|| text.strip_prefix("unix:")) {
+        if let Some(path) = text
+            .strip_prefix("unix://")
+            .or_else(|| text.strip_prefix("unix:"))
+        {
             return match path.starts_with('/') {
                 true => Ok(Self::Unix(PathBuf::from(path))),
                 false => Err(invalid("the socket's path is not absolute")),
@@ -119,7 +126,10 @@ impl fmt::Display for Endpoint {
 impl Endpoint {
     /// A channel that dials at the first call, and again at the next call after it broke.
     pub(crate) fn channel(&self, tls: &TlsOptions) -> Result<Channel, Error> {
-        let invalid = |problem: String| Error::InvalidEndpoint { endpoint: self.to_string(), problem };
+        let invalid = |problem: String| Error::InvalidEndpoint {
+            endpoint: self.to_string(),
+            problem,
+        };
         if !matches!(self, Self::Https(_)) && !tls.is_empty() {
             return Err(invalid("TLS options are for https:// endpoints".into()));
         }
@@ -165,7 +175,11 @@ mod tests {
             assert_eq!(text.parse::<Endpoint>().unwrap(), unix, "{text}");
         }
         assert_eq!(unix.to_string(), "unix:///run/p.sock");
-        for text in ["http://localhost:50051", "https://puller.example.com", "http://[::1]:50051"] {
+        for text in [
+            "http://localhost:50051",
+            "https://puller.example.com",
+            "http://[::1]:50051",
+        ] {
             assert_eq!(text.parse::<Endpoint>().unwrap().to_string(), text);
         }
     }
@@ -190,10 +204,19 @@ mod tests {
 
     #[tokio::test]
     async fn tls_options_without_tls_are_refused() {
-        let tls = TlsOptions { server_name: Some("puller".into()), ..TlsOptions::default() };
+        let tls = TlsOptions {
+            server_name: Some("puller".into()),
+            ..TlsOptions::default()
+        };
         for text in ["/run/p.sock", "http://localhost:1"] {
             let endpoint: Endpoint = text.parse().unwrap();
-            assert!(endpoint.channel(&tls).unwrap_err().to_string().contains("https://"));
+            assert!(
+                endpoint
+                    .channel(&tls)
+                    .unwrap_err()
+                    .to_string()
+                    .contains("https://")
+            );
         }
     }
 

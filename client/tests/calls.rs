@@ -21,12 +21,18 @@ use tonic::{
 struct Scripted;
 
 fn image(id: &str) -> api::Image {
-    api::Image { id: id.to_owned(), ..Default::default() }
+    api::Image {
+        id: id.to_owned(),
+        ..Default::default()
+    }
 }
 
 #[tonic::async_trait]
 impl puller_server::Puller for Scripted {
-    async fn fetch(&self, request: Request<api::FetchRequest>) -> Result<Response<api::FetchResponse>, Status> {
+    async fn fetch(
+        &self,
+        request: Request<api::FetchRequest>,
+    ) -> Result<Response<api::FetchResponse>, Status> {
         let claimant = request.into_inner().claimant;
         let code = match claimant.as_str() {
             "empty" => return Ok(Response::new(api::FetchResponse { image: None })),
@@ -35,14 +41,20 @@ impl puller_server::Puller for Scripted {
             "unauthenticated" => Code::Unauthenticated,
             "unavailable" => Code::Unavailable,
             "broken" => Code::DataLoss,
-            _ => return Ok(Response::new(api::FetchResponse { image: Some(image(&claimant)) })),
+            _ => {
+                return Ok(Response::new(api::FetchResponse {
+                    image: Some(image(&claimant)),
+                }));
+            }
         };
         Err(Status::new(code, format!("because of {claimant}")))
     }
 
     async fn get(&self, request: Request<api::GetRequest>) -> Result<Response<api::GetResponse>, Status> {
         match request.into_inner().by {
-            Some(api::get_request::By::Id(id)) => Ok(Response::new(api::GetResponse { image: Some(image(&id)) })),
+            Some(api::get_request::By::Id(id)) => Ok(Response::new(api::GetResponse {
+                image: Some(image(&id)),
+            })),
             _ => Err(Status::not_found("nobody asked for it")),
         }
     }
@@ -50,24 +62,43 @@ impl puller_server::Puller for Scripted {
     /// More than tonic's own bound of 4 MiB.
     async fn list(&self, _: Request<api::ListRequest>) -> Result<Response<api::ListResponse>, Status> {
         let message = "x".repeat(64 * 1024);
-        let images = (0..100).map(|n| api::Image { message: message.clone(), ..image(&n.to_string()) });
-        Ok(Response::new(api::ListResponse { images: images.collect(), version: "7".into() }))
+        let images = (0..100).map(|n| api::Image {
+            message: message.clone(),
+            ..image(&n.to_string())
+        });
+        Ok(Response::new(api::ListResponse {
+            images: images.collect(),
+            version: "7".into(),
+        }))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<api::WatchEvent, Status>> + Send>>;
 
-    async fn watch(&self, request: Request<api::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+    async fn watch(
+        &self,
+        request: Request<api::WatchRequest>,
+    ) -> Result<Response<Self::WatchStream>, Status> {
         if request.into_inner().version == "never" {
             return Err(Status::invalid_argument("no such version"));
         }
-        let put = api::WatchEvent { event: Some(api::watch_event::Event::Put(image("one"))) };
-        Ok(Response::new(Box::pin(stream::iter([Ok(put), Err(Status::unavailable("draining"))]))))
+        let put = api::WatchEvent {
+            event: Some(api::watch_event::Event::Put(image("one"))),
+        };
+        Ok(Response::new(Box::pin(stream::iter([
+            Ok(put),
+            Err(Status::unavailable("draining")),
+        ]))))
     }
 
-    async fn release(&self, request: Request<api::ReleaseRequest>) -> Result<Response<api::ReleaseResponse>, Status> {
+    async fn release(
+        &self,
+        request: Request<api::ReleaseRequest>,
+    ) -> Result<Response<api::ReleaseResponse>, Status> {
         let api::ReleaseRequest { by, claimant } = request.into_inner();
         match by {
-            Some(api::release_request::By::Id(_)) if claimant == "me" => Ok(Response::new(api::ReleaseResponse {})),
+            Some(api::release_request::By::Id(_)) if claimant == "me" => {
+                Ok(Response::new(api::ReleaseResponse {}))
+            }
             _ => Err(Status::invalid_argument("claimant")),
         }
     }
@@ -80,7 +111,10 @@ fn on_socket(path: &Path) -> JoinHandle<()> {
 }
 
 fn fetch(claimant: &str) -> api::FetchRequest {
-    api::FetchRequest { claimant: claimant.to_owned(), ..Default::default() }
+    api::FetchRequest {
+        claimant: claimant.to_owned(),
+        ..Default::default()
+    }
 }
 
 #[tokio::test]
@@ -96,14 +130,32 @@ async fn each_answer_has_its_type() {
     for (claimant, error) in [
         ("invalid", Error::InvalidArgument(because("invalid"))),
         ("exhausted", Error::ResourceExhausted(because("exhausted"))),
-        ("unauthenticated", Error::Unauthenticated(because("unauthenticated"))),
+        (
+            "unauthenticated",
+            Error::Unauthenticated(because("unauthenticated")),
+        ),
         ("unavailable", Error::Unavailable(because("unavailable"))),
-        ("broken", Error::Unexpected { code: Code::DataLoss, message: because("broken") }),
+        (
+            "broken",
+            Error::Unexpected {
+                code: Code::DataLoss,
+                message: because("broken"),
+            },
+        ),
     ] {
         assert_eq!(client.fetch(fetch(claimant)).await.unwrap_err(), error);
     }
     let empty = client.fetch(fetch("empty")).await.unwrap_err();
-    assert!(matches!(empty, Error::Unexpected { code: Code::Internal, .. }), "{empty}");
+    assert!(
+        matches!(
+            empty,
+            Error::Unexpected {
+                code: Code::Internal,
+                ..
+            }
+        ),
+        "{empty}"
+    );
 
     assert_eq!(client.get(Key::Id("x".into())).await.unwrap().id, "x");
     let missing = client.get(Key::Wish(api::Wish::default())).await.unwrap_err();
@@ -119,7 +171,11 @@ async fn a_list_larger_than_four_mebibytes_arrives() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("p.sock");
     on_socket(&path);
-    let listing = Client::connect(path.to_str().unwrap()).unwrap().list("").await.unwrap();
+    let listing = Client::connect(path.to_str().unwrap())
+        .unwrap()
+        .list("")
+        .await
+        .unwrap();
     assert_eq!((listing.images.len(), listing.version.as_str()), (100, "7"));
 }
 
@@ -130,12 +186,23 @@ async fn a_watch_gives_events_until_its_error() {
     on_socket(&path);
     let client = Client::connect(path.to_str().unwrap()).unwrap();
     let mut watch = client.watch(api::WatchRequest::default()).await.unwrap();
-    let put = api::WatchEvent { event: Some(api::watch_event::Event::Put(image("one"))) };
+    let put = api::WatchEvent {
+        event: Some(api::watch_event::Event::Put(image("one"))),
+    };
     assert_eq!(watch.next().await, Some(Ok(put)));
-    assert_eq!(watch.next().await, Some(Err(Error::Unavailable("draining".into()))));
+    assert_eq!(
+        watch.next().await,
+        Some(Err(Error::Unavailable("draining".into())))
+    );
     assert_eq!(watch.next().await, None);
-    let never = api::WatchRequest { version: "never".into(), ..Default::default() };
-    assert!(matches!(client.watch(never).await, Err(Error::InvalidArgument(_))));
+    let never = api::WatchRequest {
+        version: "never".into(),
+        ..Default::default()
+    };
+    assert!(matches!(
+        client.watch(never).await,
+        Err(Error::InvalidArgument(_))
+    ));
 }
 
 #[tokio::test]
@@ -147,7 +214,10 @@ async fn a_socket_that_is_not_there_or_dead_is_said_and_the_connection_comes_bac
     let error = client.list("").await.unwrap_err();
     assert!(error.is_transient());
     let text = error.to_string();
-    assert!(text.contains("there is no such socket") && text.contains("p.sock"), "{text}");
+    assert!(
+        text.contains("there is no such socket") && text.contains("p.sock"),
+        "{text}"
+    );
 
     // A socket whose owner died: the file is there, and nobody listens.
     drop(std::os::unix::net::UnixListener::bind(&path).unwrap());
@@ -174,10 +244,17 @@ async fn a_server_that_speaks_something_else_is_unreachable() {
     tokio::spawn(async move {
         use tokio::io::AsyncWriteExt as _;
         while let Ok((mut stream, _)) = listener.accept().await {
-            stream.write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n").await.unwrap();
+            stream
+                .write_all(b"HTTP/1.1 400 Bad Request\r\n\r\n")
+                .await
+                .unwrap();
         }
     });
-    let error = Client::connect(&format!("http://{address}")).unwrap().list("").await.unwrap_err();
+    let error = Client::connect(&format!("http://{address}"))
+        .unwrap()
+        .list("")
+        .await
+        .unwrap_err();
     assert!(matches!(error, Error::Unreachable { .. }), "{error:?}");
 }
 
@@ -207,7 +284,12 @@ async fn mutual_tls_lets_in_who_shows_the_right_certificate() {
         .tls_config(tls)
         .unwrap()
         .add_service(puller_server::PullerServer::new(Scripted));
-    tokio::spawn(async move { serving.serve_with_incoming(TcpListenerStream::new(listener)).await.unwrap() });
+    tokio::spawn(async move {
+        serving
+            .serve_with_incoming(TcpListenerStream::new(listener))
+            .await
+            .unwrap()
+    });
 
     let right = TlsOptions {
         ca: Some(server_ca.clone().into_bytes()),
@@ -219,18 +301,46 @@ async fn mutual_tls_lets_in_who_shows_the_right_certificate() {
 
     let (_, other_cert, other_key) = certificate("client");
     for (what, wrong) in [
-        ("no client certificate", TlsOptions { identity: None, ..right.clone() }),
+        (
+            "no client certificate",
+            TlsOptions {
+                identity: None,
+                ..right.clone()
+            },
+        ),
         (
             "another authority's client certificate",
-            TlsOptions { identity: Some((other_cert.into(), other_key.into())), ..right.clone() },
+            TlsOptions {
+                identity: Some((other_cert.into(), other_key.into())),
+                ..right.clone()
+            },
         ),
-        ("an unknown server", TlsOptions { ca: Some(certificate("localhost").0.into()), ..right.clone() }),
-        ("another name", TlsOptions { server_name: Some("example.com".into()), ..right.clone() }),
+        (
+            "an unknown server",
+            TlsOptions {
+                ca: Some(certificate("localhost").0.into()),
+                ..right.clone()
+            },
+        ),
+        (
+            "another name",
+            TlsOptions {
+                server_name: Some("example.com".into()),
+                ..right.clone()
+            },
+        ),
     ] {
-        let error = Client::connect_with(&endpoint, &wrong).unwrap().list("").await.unwrap_err();
+        let error = Client::connect_with(&endpoint, &wrong)
+            .unwrap()
+            .list("")
+            .await
+            .unwrap_err();
         assert!(matches!(error, Error::Unreachable { .. }), "{what}: {error:?}");
     }
-    let junk = TlsOptions { ca: Some(b"-----BEGIN CERTIFICATE-----\n!!\n".to_vec()), ..TlsOptions::default() };
+    let junk = TlsOptions {
+        ca: Some(b"-----BEGIN CERTIFICATE-----\n!!\n".to_vec()),
+        ..TlsOptions::default()
+    };
     let error = Client::connect_with(&endpoint, &junk).unwrap_err();
     assert!(matches!(error, Error::InvalidEndpoint { .. }), "{error:?}");
 }

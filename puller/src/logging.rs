@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal as _};
 
 use tracing::Subscriber;
 use tracing_subscriber::{
-    EnvFilter, Layer as _, Registry, filter::ParseError, fmt, fmt::MakeWriter, layer::SubscriberExt as _, reload,
-    util::SubscriberInitExt as _,
+    EnvFilter, Layer as _, Registry, filter::ParseError, fmt, fmt::MakeWriter, layer::SubscriberExt as _,
+    reload, util::SubscriberInitExt as _,
 };
 
 use crate::config::LogFormat;
@@ -68,11 +68,17 @@ where
         true => lines.with_ansi(colour).boxed(),
         false => lines.json().flatten_event(true).with_span_list(false).boxed(),
     };
-    Ok((tracing_subscriber::registry().with(filter).with(lines), Handle { filter: handle }))
+    Ok((
+        tracing_subscriber::registry().with(filter).with(lines),
+        Handle { filter: handle },
+    ))
 }
 
 fn parse(filter: &str) -> Result<EnvFilter, Error> {
-    EnvFilter::try_new(filter).map_err(|source| Error::Filter { filter: filter.to_owned(), source })
+    EnvFilter::try_new(filter).map_err(|source| Error::Filter {
+        filter: filter.to_owned(),
+        source,
+    })
 }
 
 impl Handle {
@@ -159,7 +165,10 @@ mod tests {
             tracing::info!("third");
         });
         let log = memory.take();
-        assert!(!log.contains("first") && log.contains("second") && log.contains("third"), "{log}");
+        assert!(
+            !log.contains("first") && log.contains("second") && log.contains("third"),
+            "{log}"
+        );
         // With the subscriber went the filter.
         assert!(matches!(handle.filter(), Err(Error::Gone(_))));
     }

@@ -50,7 +50,10 @@ impl FromStr for Typed {
     type Err = Infallible;
 
     fn from_str(text: &str) -> Result<Self, Infallible> {
-        Ok(Self { text: text.to_owned(), origin: Origin::Flag })
+        Ok(Self {
+            text: text.to_owned(),
+            origin: Origin::Flag,
+        })
     }
 }
 

@@ -41,17 +41,34 @@ pub(super) fn parse(path: &Path, text: &str) -> Result<BTreeMap<String, Vec<Type
             match texts(value.into_inner()) {
                 // An empty list is a value: it must hide what stands below, as `none` does.
                 Some(texts) if texts.is_empty() => {
-                    values.insert(name, vec![Typed { text: "none".into(), origin }]);
+                    values.insert(
+                        name,
+                        vec![Typed {
+                            text: "none".into(),
+                            origin,
+                        }],
+                    );
                 }
                 Some(texts) => {
-                    let typed = texts.into_iter().map(|text| Typed { text, origin: origin.clone() });
+                    let typed = texts.into_iter().map(|text| Typed {
+                        text,
+                        origin: origin.clone(),
+                    });
                     values.insert(name, typed.collect());
                 }
-                None => problems.push(problem(&name, &origin, "it is none of text, number, true, false, or a list")),
+                None => problems.push(problem(
+                    &name,
+                    &origin,
+                    "it is none of text, number, true, false, or a list",
+                )),
             }
         }
     }
-    if problems.is_empty() { Ok(values) } else { Err(problems) }
+    if problems.is_empty() {
+        Ok(values)
+    } else {
+        Err(problems)
+    }
 }
 
 /// A value as if it had been typed as a flag.
@@ -67,7 +84,9 @@ fn text(value: toml::Value) -> Option<String> {
         toml::Value::String(text) => Some(text),
         toml::Value::Integer(number) => Some(number.to_string()),
         toml::Value::Boolean(truth) => Some(truth.to_string()),
-        toml::Value::Float(_) | toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => None,
+        toml::Value::Float(_) | toml::Value::Datetime(_) | toml::Value::Array(_) | toml::Value::Table(_) => {
+            None
+        }
     }
 }
 
@@ -83,10 +102,23 @@ mod tests {
 
     #[test]
     fn values_have_their_lines() {
-        let values = read("# settings\nmax-pulls = 8\n\nplain-http = [\n  \"a.b\",\n  \"c.d\",\n]\n").unwrap();
-        let line = |line| Origin::File { path: "puller.toml".into(), line };
-        assert_eq!(values["max-pulls"], [Typed { text: "8".into(), origin: line(2) }]);
-        let texts: Vec<_> = values["plain-http"].iter().map(|typed| typed.text.as_str()).collect();
+        let values =
+            read("# settings\nmax-pulls = 8\n\nplain-http = [\n  \"a.b\",\n  \"c.d\",\n]\n").unwrap();
+        let line = |line| Origin::File {
+            path: "puller.toml".into(),
+            line,
+        };
+        assert_eq!(
+            values["max-pulls"],
+            [Typed {
+                text: "8".into(),
+                origin: line(2)
+            }]
+        );
+        let texts: Vec<_> = values["plain-http"]
+            .iter()
+            .map(|typed| typed.text.as_str())
+            .collect();
         assert_eq!(texts, ["a.b", "c.d"]);
         assert_eq!(values["plain-http"][0].origin, line(4));
     }
@@ -94,12 +126,24 @@ mod tests {
     #[test]
     fn what_is_wrong_is_named_with_its_line() {
         for (text, error) in [
-            ("\nmax_pulls = 8", "puller.toml:2: max_pulls: there is no such setting"),
-            ("max-pulls = 1979-05-27", "puller.toml:1: max-pulls: it is none of text"),
-            ("\n\nconfig = \"other\"", "puller.toml:3: config: a settings file can't name another one"),
+            (
+                "\nmax_pulls = 8",
+                "puller.toml:2: max_pulls: there is no such setting",
+            ),
+            (
+                "max-pulls = 1979-05-27",
+                "puller.toml:1: max-pulls: it is none of text",
+            ),
+            (
+                "\n\nconfig = \"other\"",
+                "puller.toml:3: config: a settings file can't name another one",
+            ),
             ("max-pulls = 1\nmax-pulls = 2", "puller.toml:2: duplicate key"),
             ("\nmax-pulls = ", "puller.toml:2: "),
-            ("[serve]\nmax-pulls = 1", "puller.toml:1: serve: there is no such setting"),
+            (
+                "[serve]\nmax-pulls = 1",
+                "puller.toml:1: serve: there is no such setting",
+            ),
         ] {
             let found = read(text).unwrap_err();
             assert!(found.starts_with(error), "{text:?} gave {found}");

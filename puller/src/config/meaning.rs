@@ -134,7 +134,11 @@ impl Reader {
             text => parse(text).map(Some),
         });
         let (value, typed) = parsed?;
-        Some(Optional { value: value?, typed, name: setting.name })
+        Some(Optional {
+            value: value?,
+            typed,
+            name: setting.name,
+        })
     }
 
     /// The values of a list; `None`: nothing was given.
@@ -154,7 +158,11 @@ impl Reader {
         Some(list)
     }
 
-    fn value<T>(&mut self, setting: &Setting, parse: impl Fn(&str) -> Result<T, String>) -> Option<(T, Typed)> {
+    fn value<T>(
+        &mut self,
+        setting: &Setting,
+        parse: impl Fn(&str) -> Result<T, String>,
+    ) -> Option<(T, Typed)> {
         let typed = setting.values.first()?;
         if setting.values.len() > 1 {
             let what = format!("it has {} values; one is right", setting.values.len());
@@ -195,7 +203,13 @@ struct Listen {
 
 impl Listen {
     fn meant(self, problems: &mut Vec<String>) -> Option<TcpListen> {
-        let Self { address, insecure, cert, key, client_ca } = self;
+        let Self {
+            address,
+            insecure,
+            cert,
+            key,
+            client_ca,
+        } = self;
         let given = [&cert, &key, &client_ca].into_iter().flatten().next();
         let Some(address) = address else {
             if let Some(given) = given {
@@ -203,11 +217,14 @@ impl Listen {
             }
             return None;
         };
-        let partial = given.map(|given| given.problem("tls-cert, tls-key and tls-client-ca are set together or not at all"));
+        let partial = given
+            .map(|given| given.problem("tls-cert, tls-key and tls-client-ca are set together or not at all"));
         let tls = match (cert, key, client_ca) {
-            (Some(cert), Some(key), Some(client_ca)) => {
-                Some(ServerTls { cert: cert.value, key: key.value, client_ca: client_ca.value })
-            }
+            (Some(cert), Some(key), Some(client_ca)) => Some(ServerTls {
+                cert: cert.value,
+                key: key.value,
+                client_ca: client_ca.value,
+            }),
             _ => {
                 problems.extend(partial);
                 None
@@ -218,13 +235,20 @@ impl Listen {
                 "beyond loopback it needs tls-cert, tls-key and tls-client-ca, or insecure-listen if everybody who reaches the port may be trusted",
             ));
         }
-        Some(TcpListen { address: address.value, tls })
+        Some(TcpListen {
+            address: address.value,
+            tls,
+        })
     }
 }
 
 /// The files that other tools use, those that exist.
 fn docker_configs(environment: Environment<'_>) -> Vec<PathBuf> {
-    let variable = |name| environment(name).filter(|value| !value.is_empty()).map(PathBuf::from);
+    let variable = |name| {
+        environment(name)
+            .filter(|value| !value.is_empty())
+            .map(PathBuf::from)
+    };
     [
         variable("REGISTRY_AUTH_FILE"),
         variable("DOCKER_CONFIG").map(|directory| directory.join("config.json")),
@@ -244,17 +268,25 @@ fn private(registries: Vec<String>) -> Private {
 }
 
 fn registry_or_all(text: &str) -> Result<String, String> {
-    if text == "*" { Ok(text.to_owned()) } else { value::registry(text) }
+    if text == "*" {
+        Ok(text.to_owned())
+    } else {
+        value::registry(text)
+    }
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {
     text.parse().map_err(|_| {
-        format!("{} is not an IP address with a port, such as 127.0.0.1:50051 or [::]:50051", shown(text))
+        format!(
+            "{} is not an IP address with a port, such as 127.0.0.1:50051 or [::]:50051",
+            shown(text)
+        )
     })
 }
 
 fn truth(text: &str) -> Result<bool, String> {
-    text.parse().map_err(|_| format!("{} is neither true nor false", shown(text)))
+    text.parse()
+        .map_err(|_| format!("{} is neither true nor false", shown(text)))
 }
 
 fn group(text: &str) -> Result<String, String> {

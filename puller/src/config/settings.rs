@@ -147,10 +147,20 @@ impl Settings {
                 }
             },
         };
-        let given = flags.over(|name| variables.get(name).or_else(|| from_file.get(name)).cloned().unwrap_or_default());
+        let given = flags.over(|name| {
+            variables
+                .get(name)
+                .or_else(|| from_file.get(name))
+                .cloned()
+                .unwrap_or_default()
+        });
         let (settings, more) = meaning::settings(given, environment);
         problems.extend(more);
-        if problems.is_empty() { Ok(settings) } else { Err(Error::Config(problems.join("\n"))) }
+        if problems.is_empty() {
+            Ok(settings)
+        } else {
+            Err(Error::Config(problems.join("\n")))
+        }
     }
 }
 
@@ -161,7 +171,13 @@ fn from_environment(environment: Environment<'_>) -> (BTreeMap<String, Vec<Typed
     for name in ServeArgs::names() {
         match environment(&variable(&name)).map(OsString::into_string) {
             Some(Ok(text)) if !text.is_empty() => {
-                values.insert(name, vec![Typed { text, origin: Origin::Variable }]);
+                values.insert(
+                    name,
+                    vec![Typed {
+                        text,
+                        origin: Origin::Variable,
+                    }],
+                );
             }
             Some(Err(_)) => problems.push(problem(&name, &Origin::Variable, "it is not UTF-8")),
             Some(Ok(_)) | None => {}
@@ -172,13 +188,21 @@ fn from_environment(environment: Environment<'_>) -> (BTreeMap<String, Vec<Typed
 
 /// The file that is named by flag or variable.
 fn config_file<'a>(flags: &'a ServeArgs, variables: &'a BTreeMap<String, Vec<Typed>>) -> Option<&'a Typed> {
-    let typed = flags.config.first().or_else(|| variables.get("config")?.first())?;
+    let typed = flags
+        .config
+        .first()
+        .or_else(|| variables.get("config")?.first())?;
     (typed.text != meaning::OFF).then_some(typed)
 }
 
 fn read_file(typed: &Typed) -> Result<BTreeMap<String, Vec<Typed>>, Vec<String>> {
     let path = Path::new(&typed.text);
-    let text = fs::read_to_string(path)
-        .map_err(|error| vec![problem("config", &typed.origin, format!("cannot read {}: {error}", path.display()))])?;
+    let text = fs::read_to_string(path).map_err(|error| {
+        vec![problem(
+            "config",
+            &typed.origin,
+            format!("cannot read {}: {error}", path.display()),
+        )]
+    })?;
     file::parse(path, &text)
 }

@@ -71,7 +71,10 @@ pub(super) fn number(least: u64, most: u64) -> impl Fn(&str) -> Result<u64, Stri
         let digits = text.replace('_', "");
         match digits.parse() {
             Ok(number) if (least..=most).contains(&number) && !digits.starts_with('+') => Ok(number),
-            _ => Err(format!("{} is not a whole number from {least} to {most}", shown(text))),
+            _ => Err(format!(
+                "{} is not a whole number from {least} to {most}",
+                shown(text)
+            )),
         }
     }
 }
@@ -79,12 +82,22 @@ pub(super) fn number(least: u64, most: u64) -> impl Fn(&str) -> Result<u64, Stri
 /// A duration such as `90s`, `10m` or `1h30m`, at least `least`.
 pub(crate) fn duration(least: Duration) -> impl Fn(&str) -> Result<Duration, String> {
     move |text| {
-        let duration = text.parse::<SignedDuration>().ok().and_then(|d| Duration::try_from(d).ok());
+        let duration = text
+            .parse::<SignedDuration>()
+            .ok()
+            .and_then(|d| Duration::try_from(d).ok());
         match duration {
-            Some(duration) if duration < least => Err(format!("{} is too short: at least {least:?}", shown(text))),
-            Some(duration) if duration > MAX_DURATION => Err(format!("{} is longer than a year", shown(text))),
+            Some(duration) if duration < least => {
+                Err(format!("{} is too short: at least {least:?}", shown(text)))
+            }
+            Some(duration) if duration > MAX_DURATION => {
+                Err(format!("{} is longer than a year", shown(text)))
+            }
             Some(duration) => Ok(duration),
-            None => Err(format!("{} is not a duration such as 90s, 10m or 1h30m", shown(text))),
+            None => Err(format!(
+                "{} is not a duration such as 90s, 10m or 1h30m",
+                shown(text)
+            )),
         }
     }
 }
@@ -106,13 +119,18 @@ const UNITS: [(&str, u64); 10] = [
 /// A size in bytes such as `500MB`, `1.5GiB` or `1048576`.
 pub(super) fn size(text: &str) -> Result<u64, String> {
     parse_size(text).ok_or_else(|| {
-        format!("{} is not a size such as 500MB or 10GiB (units B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)", shown(text))
+        format!(
+            "{} is not a size such as 500MB or 10GiB (units B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)",
+            shown(text)
+        )
     })
 }
 
 fn parse_size(text: &str) -> Option<u64> {
     let text = text.trim();
-    let end = text.find(|c: char| !matches!(c, '0'..='9' | '.' | '_')).unwrap_or(text.len());
+    let end = text
+        .find(|c: char| !matches!(c, '0'..='9' | '.' | '_'))
+        .unwrap_or(text.len());
     let (number, unit) = text.split_at(end);
     let unit = unit.trim();
     let (_, factor) = UNITS.iter().find(|(name, _)| name.eq_ignore_ascii_case(unit))?;
@@ -145,10 +163,15 @@ pub(super) fn path(text: &str) -> Result<PathBuf, String> {
 pub(super) fn registry(text: &str) -> Result<String, String> {
     let as_reference = format!("{text}/repository:tag").parse::<Reference>();
     match as_reference {
-        Ok(reference) if reference.repository == "repository" || reference.repository == "library/repository" => {
+        Ok(reference)
+            if reference.repository == "repository" || reference.repository == "library/repository" =>
+        {
             Ok(reference.registry)
         }
-        _ => Err(format!("{} is not a registry such as registry.example.com or localhost:5000", shown(text))),
+        _ => Err(format!(
+            "{} is not a registry such as registry.example.com or localhost:5000",
+            shown(text)
+        )),
     }
 }
 
@@ -173,7 +196,18 @@ mod tests {
         ] {
             assert_eq!(size(text), Ok(bytes), "{text}");
         }
-        for text in ["", "GiB", "10G", "-1", "1.GB", "1.2.3GB", "ten", "99999999999TiB", "1e3", ".5GB"] {
+        for text in [
+            "",
+            "GiB",
+            "10G",
+            "-1",
+            "1.GB",
+            "1.2.3GB",
+            "ten",
+            "99999999999TiB",
+            "1e3",
+            ".5GB",
+        ] {
             assert!(size(text).unwrap_err().contains("10GiB"), "{text}");
         }
     }
@@ -181,18 +215,31 @@ mod tests {
     #[test]
     fn durations() {
         let any = duration(Duration::ZERO);
-        for (text, seconds) in [("0s", 0), ("90s", 90), ("10m", 600), ("1h30m", 5400), ("1h 30m", 5400)] {
+        for (text, seconds) in [
+            ("0s", 0),
+            ("90s", 90),
+            ("10m", 600),
+            ("1h30m", 5400),
+            ("1h 30m", 5400),
+        ] {
             assert_eq!(any(text), Ok(Duration::from_secs(seconds)), "{text}");
         }
         for text in ["", "10", "10 apples", "-5m", "5m ago", "9000h", "99999999999999h"] {
             assert!(any(text).is_err(), "{text}");
         }
-        assert!(duration(Duration::from_secs(1))("10ms").unwrap_err().contains("at least 1s"));
+        assert!(
+            duration(Duration::from_secs(1))("10ms")
+                .unwrap_err()
+                .contains("at least 1s")
+        );
     }
 
     #[test]
     fn registries() {
-        assert_eq!(registry("Registry.Example.com:5000"), Ok("registry.example.com:5000".into()));
+        assert_eq!(
+            registry("Registry.Example.com:5000"),
+            Ok("registry.example.com:5000".into())
+        );
         assert_eq!(registry("localhost"), Ok("localhost".into()));
         assert_eq!(registry("docker.io"), Ok("docker.io".into()));
         for text in ["", "http://a.b", "a.b/c", "a.b:x", "a.b/", "plain"] {
