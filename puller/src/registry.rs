@@ -45,11 +45,7 @@ pub struct BlobStream {
 pub trait Registry: Send + Sync + 'static {
     /// The digest that a tag stands for now (of an index or of a manifest). One HEAD where the
     /// registry answers it usefully, else a GET.
-    fn resolve<'a>(
-        &'a self,
-        repository: &'a Repository,
-        tag: &'a str,
-    ) -> BoxFuture<'a, Result<Digest, Fault>>;
+    fn resolve<'a>(&'a self, repository: &'a Repository, tag: &'a str) -> BoxFuture<'a, Result<Digest, Fault>>;
 
     /// A manifest or index, verified against its digest. At most 8 MiB.
     fn manifest<'a>(
@@ -76,17 +72,11 @@ pub trait Registry: Send + Sync + 'static {
 
     /// Asks with this repository's credentials whether the blob is there (HEAD), before one that was
     /// fetched under another registry, repository or scope is used for it.
-    fn has_blob<'a>(
-        &'a self,
-        repository: &'a Repository,
-        digest: &'a Digest,
-    ) -> BoxFuture<'a, Result<(), Fault>>;
+    fn has_blob<'a>(&'a self, repository: &'a Repository, digest: &'a Digest) -> BoxFuture<'a, Result<(), Fault>>;
 }
 
 impl std::fmt::Debug for BlobStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BlobStream")
-            .field("start", &self.start)
-            .finish_non_exhaustive()
+        f.debug_struct("BlobStream").field("start", &self.start).finish_non_exhaustive()
     }
 }
