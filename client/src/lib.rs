@@ -1,14 +1,36 @@
-//! Client of the puller.
+//! Client of the puller: a connection that makes itself again, and errors with a type.
+//!
+//! ```no_run
+//! # async fn example() -> Result<(), puller_client::Error> {
+//! use puller_client::{Client, api};
+//!
+//! let client = Client::connect("unix:///run/puller/puller.sock")?;
+//! let image = client
+//!     .fetch(api::FetchRequest {
+//!         wish: Some(api::Wish { reference: "quay.io/a/b:v1".into(), ..Default::default() }),
+//!         claimant: "example".into(),
+//!         ..Default::default()
+//!     })
+//!     .await?;
+//! println!("{}: {}", image.id, image.message);
+//! # Ok(())
+//! # }
+//! ```
+//!
+//! Treat the puller like an API server: read the actual state whenever you need it ([`Client::get`],
+//! [`Client::list`]), and let [`Client::watch`] tell you only *when* to read it again.
 
-/// What can go wrong between a client and the puller.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The puller can't be reached.
-    #[error("cannot reach the puller at {endpoint}: {problem}")]
-    Unreachable {
-        /// The endpoint as it was given.
-        endpoint: String,
-        /// What happened.
-        problem: String,
-    },
-}
+mod connection;
+mod endpoint;
+mod error;
+
+pub use puller_api::v1 as api;
+
+pub use self::{
+    connection::{Client, Key, Listing, Watch},
+    endpoint::{Endpoint, TlsOptions},
+    error::Error,
+};
+
+/// Where the daemon listens unless it is told otherwise.
+pub const DEFAULT_ENDPOINT: &str = "unix:///run/puller/puller.sock";

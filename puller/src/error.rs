@@ -5,6 +5,10 @@ use std::{fmt, path::PathBuf, time::Duration};
 
 use crate::domain::Reason;
 
+pub mod exit;
+
+pub use exit::Exit;
+
 /// Why an attempt failed, in a form that always says what was asked, what happened and what would be
 /// right.
 #[derive(Debug, Clone, PartialEq, Eq)]

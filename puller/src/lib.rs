@@ -3,10 +3,12 @@
 //!
 //! ARCHITECTURE.md at the root of the repository is the map.
 
+pub mod config;
 pub mod domain;
 pub mod error;
 pub mod hub;
 pub mod layer;
 pub mod machine;
+pub mod logging;
 pub mod registry;
 pub mod store;
