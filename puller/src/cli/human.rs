@@ -104,6 +104,12 @@ pub(super) fn message(image: &api::Image) -> String {
     }
 }
 
+/// How long until the next attempt begins by itself; `None`: none is planned.
+pub(super) fn next_attempt(image: &api::Image, now: SystemTime) -> Option<String> {
+    let next = time(image.next_retry.as_ref())?;
+    Some(duration(next.duration_since(now).unwrap_or_default()))
+}
+
 /// The reason as a person reads it.
 pub(super) fn words(reason: api::Reason) -> String {
     match super::pull::reason(reason) {

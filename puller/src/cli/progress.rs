@@ -189,9 +189,8 @@ fn details(image: &api::Image, bytes: bool, now: SystemTime) -> String {
         }
         Phase::Retrying | Phase::Failed => {
             add(&format!("attempt {}", image.attempt));
-            if let Some(next) = human::time(image.next_retry.as_ref()) {
-                let wait = next.duration_since(now).unwrap_or_default();
-                add(&format!("the next in {}", human::duration(wait)));
+            if let Some(wait) = human::next_attempt(image, now) {
+                add(&format!("the next in {wait}"));
             }
             add(&human::message(image));
         }

@@ -30,6 +30,7 @@ fn row(image: &api::Image, now: SystemTime) -> Row {
     };
     let age =
         human::time(image.created.as_ref()).map(|created| now.duration_since(created).unwrap_or_default());
+    let next = human::next_attempt(image, now).map(|wait| format!("next attempt in {wait}; ")).unwrap_or_default();
     [
         escape::line(&image.id),
         escape::line(reference),
@@ -37,7 +38,7 @@ fn row(image: &api::Image, now: SystemTime) -> Row {
         human::progress(image),
         image.attempt.to_string(),
         age.map_or_else(|| "-".to_owned(), human::duration),
-        escape::line(&human::message(image)),
+        escape::line(&format!("{next}{}", human::message(image))),
     ]
 }
 

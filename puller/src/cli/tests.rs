@@ -1,3 +1,5 @@
+mod daemon;
+
 use std::{collections::BTreeSet, num::NonZeroU32, time::Duration, time::SystemTime};
 
 use puller_client::api::{self, Phase};
@@ -142,7 +144,13 @@ fn images_as_a_table() {
         failing(Phase::Retrying, api::Reason::Unauthorized),
         image("new", Phase::Initiated),
     ];
-    insta::assert_snapshot!(table::table(&images, now()), @"");
+    insta::assert_snapshot!(table::table(&images, now()), @r#"
+    ID         REFERENCE               PHASE       PROGRESS         ATTEMPT   AGE   MESSAGE
+    pulling    quay.io/a/pulling:v1    Pulling     120/300 MB 40%   1         2m    the layers are coming
+    unpacked   quay.io/a/unpacked:v1   Unpacked    603 MB           1         2m    published
+    failing    quay.io/a/failing:v1    Retrying    -                3         2m    next attempt in 7s; unauthorized: GET https://quay.io/v2/: answered 401\u{1b}[2J
+    new        quay.io/a/new:v1        Initiated   -                1         2m    the layers are coming
+    "#);
 }
 
 #[test]
@@ -152,21 +160,52 @@ fn rows_that_come_one_by_one_stand_below_their_head() {
         table::line(&unpacked(), now()),
         table::gone("0123456789abcdef0123"),
     ];
-    insta::assert_snapshot!(lines.join("\n"), @"");
+    insta::assert_snapshot!(lines.join("\n"), @r#"
+    ID                     REFERENCE                                  PHASE       PROGRESS             ATTEMPT   AGE    MESSAGE
+    unpacked               quay.io/a/unpacked:v1                      Unpacked    603 MB               1         2m     published
+    0123456789abcdef0123   -                                          Deleted     -                    -         -
+    "#);
 }
 
 #[test]
 fn json_is_the_proto3_mapping_as_grpcurl_prints_it() {
-    insta::assert_snapshot!(json(&unpacked()).unwrap(), @"");
+    insta::assert_snapshot!(json(&unpacked()).unwrap(), @r#"
+    {
+      "id": "unpacked",
+      "version": "1.7",
+      "normalizedReference": "quay.io/a/unpacked:v1",
+      "phase": "UNPACKED",
+      "message": "published",
+      "content": {
+        "path": "content/sha256-abc",
+        "size": "603000000",
+        "files": "32700",
+        "published": "2027-01-15T07:59:55Z",
+        "sync": "1.500s"
+      },
+      "attempt": 1,
+      "created": "2027-01-15T07:57:55Z"
+    }
+    "#);
     let event = api::WatchEvent {
         event: Some(api::watch_event::Event::Put(image("a", Phase::Initiated))),
     };
-    insta::assert_snapshot!(json_line(&event).unwrap(), @"");
+    insta::assert_snapshot!(json_line(&event).unwrap(), @r#"{"put":{"id":"a","version":"1.7","normalizedReference":"quay.io/a/a:v1","phase":"INITIATED","message":"the layers are coming","attempt":1,"created":"2027-01-15T07:57:55Z"}}"#);
     let list = api::ListResponse {
         images: vec![image("a", Phase::Initiated)],
         version: "1.8".into(),
     };
-    insta::assert_snapshot!(yaml(&list).unwrap(), @"");
+    insta::assert_snapshot!(yaml(&list).unwrap(), @r#"
+    images:
+    - id: a
+      version: "1.7"
+      normalizedReference: quay.io/a/a:v1
+      phase: INITIATED
+      message: the layers are coming
+      attempt: 1
+      created: "2027-01-15T07:57:55Z"
+    version: "1.8"
+    "#);
 }
 
 #[test]
