@@ -3,6 +3,7 @@
 //!
 //! ARCHITECTURE.md at the root of the repository is the map.
 
+pub mod cli;
 pub mod config;
 pub mod domain;
 pub mod error;

@@ -94,7 +94,10 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         docker_configs: read
             .list(docker_config, value::path)
             .unwrap_or_else(|| docker_configs(environment)),
-        allow_private: private(read.list(allow_private, registry_or_all).unwrap_or_default()),
+        allow_private: Private::of(
+            read.list(allow_private, value::registry_or_all)
+                .unwrap_or_default(),
+        ),
         idle_timeout: read.one(idle_timeout, Duration::from_secs(60), &timeout),
         connect_timeout: read.one(connect_timeout, Duration::from_secs(15), &timeout),
         max_pulls: as_usize(read.one(max_pulls, 4, &parallel)),
@@ -258,21 +261,6 @@ fn docker_configs(environment: Environment<'_>) -> Vec<PathBuf> {
     .flatten()
     .filter(|path| Path::is_file(path))
     .collect()
-}
-
-fn private(registries: Vec<String>) -> Private {
-    match registries.iter().any(|registry| registry == "*") {
-        true => Private::All,
-        false => Private::Only(registries),
-    }
-}
-
-fn registry_or_all(text: &str) -> Result<String, String> {
-    if text == "*" {
-        Ok(text.to_owned())
-    } else {
-        value::registry(text)
-    }
 }
 
 fn address(text: &str) -> Result<SocketAddr, String> {

@@ -106,6 +106,15 @@ pub enum Private {
 }
 
 impl Private {
+    /// From the registries that were typed; `*` among them is all.
+    pub fn of(registries: Vec<String>) -> Self {
+        if registries.iter().any(|registry| registry == "*") {
+            Self::All
+        } else {
+            Self::Only(registries)
+        }
+    }
+
     /// Whether this registry may.
     pub fn allows(&self, registry: &str) -> bool {
         match self {

@@ -80,7 +80,9 @@ pub(super) fn number(least: u64, most: u64) -> impl Fn(&str) -> Result<u64, Stri
 }
 
 /// A duration such as `90s`, `10m` or `1h30m`, at least `least`.
-pub(crate) fn duration(least: Duration) -> impl Fn(&str) -> Result<Duration, String> {
+pub fn duration(
+    least: Duration,
+) -> impl Fn(&str) -> Result<Duration, String> + Clone + Send + Sync + 'static {
     move |text| {
         let duration = text
             .parse::<SignedDuration>()
@@ -160,7 +162,10 @@ pub(super) fn path(text: &str) -> Result<PathBuf, String> {
 }
 
 /// A registry in the form of [`Reference::registry`].
-pub(super) fn registry(text: &str) -> Result<String, String> {
+///
+/// # Errors
+/// It is none; the text says what one looks like.
+pub fn registry(text: &str) -> Result<String, String> {
     let as_reference = format!("{text}/repository:tag").parse::<Reference>();
     match as_reference {
         Ok(reference)
@@ -172,6 +177,18 @@ pub(super) fn registry(text: &str) -> Result<String, String> {
             "{} is not a registry such as registry.example.com or localhost:5000",
             shown(text)
         )),
+    }
+}
+
+/// The same, or `*` for all.
+///
+/// # Errors
+/// It is neither.
+pub fn registry_or_all(text: &str) -> Result<String, String> {
+    if text == "*" {
+        Ok(text.to_owned())
+    } else {
+        registry(text)
     }
 }
 

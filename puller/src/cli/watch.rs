@@ -1,0 +1,163 @@
+//! `watch`: every change, over restarts of the daemon.
+
+use std::time::{Duration, SystemTime};
+
+use futures_util::StreamExt as _;
+use puller_client::{
+    Client,
+    api::{self, watch_event::Event},
+};
+
+use super::{
+    output::{self, Format},
+    progress, table,
+};
+use crate::error::Error;
+
+/// The first pause before a lost connection is made again, and the longest.
+const FIRST_PAUSE: Duration = Duration::from_millis(250);
+const LONGEST_PAUSE: Duration = Duration::from_secs(10);
+
+/// `puller watch`.
+#[derive(Debug, clap::Args)]
+pub struct WatchArgs {
+    /// Only these ids [default: all]
+    #[arg(value_name = "ID")]
+    pub ids: Vec<String>,
+    /// Only the images that this claimant claims
+    #[arg(long, value_name = "NAME", default_value = "", hide_default_value = true)]
+    pub claimant: String,
+    /// How to print: a table with a line for each change, JSON with one event a line, YAML with one document an event
+    #[arg(long, short, value_enum, default_value_t)]
+    pub output: Format,
+}
+
+pub(super) async fn run(client: &Client, arguments: WatchArgs) -> Result<(), Error> {
+    let WatchArgs {
+        ids,
+        claimant,
+        output,
+    } = arguments;
+    let mut request = api::WatchRequest {
+        version: String::new(),
+        claimant,
+        ids,
+    };
+    if output == Format::Table {
+        output::print(&table::head())?;
+    }
+    let mut pause = Pause::default();
+    let mut connected = false;
+    loop {
+        match events(client, &mut request, output, &mut connected, &mut pause).await {
+            // A daemon that was never there is an error at once, one that went away comes back.
+            Err(Error::Client(error)) if connected && error.is_transient() => {
+                progress::say(&super::escape::line(&format!("{error}; trying again")));
+                pause.sleep().await;
+            }
+            Err(error) => return Err(error),
+            Ok(()) => pause.sleep().await,
+        }
+    }
+}
+
+/// The events of one connection; `request` is left where the next one goes on.
+async fn events(
+    client: &Client,
+    request: &mut api::WatchRequest,
+    output: Format,
+    connected: &mut bool,
+    pause: &mut Pause,
+) -> Result<(), Error> {
+    let mut watch = client.watch(request.clone()).await?;
+    *connected = true;
+    while let Some(event) = watch.next().await {
+        let event = event?;
+        *pause = Pause::default();
+        if let Some(version) = version(&event) {
+            version.clone_into(&mut request.version);
+        }
+        match output {
+            Format::Table => {
+                if let Some(line) = table_line(&event, SystemTime::now()) {
+                    output::print(&line)?;
+                }
+            }
+            Format::Json => output::print(&output::json_line(&event)?)?,
+            Format::Yaml => output::print(&format!("---\n{}", output::yaml(&event)?))?,
+        }
+    }
+    Ok(())
+}
+
+/// The version to resume from.
+fn version(event: &api::WatchEvent) -> Option<&str> {
+    match event.event.as_ref()? {
+        Event::Put(image) => Some(&image.version),
+        Event::Deleted(deleted) => Some(&deleted.version),
+        Event::Bookmark(bookmark) => Some(&bookmark.version),
+        Event::Reset(_) => None,
+    }
+}
+
+fn table_line(event: &api::WatchEvent, now: SystemTime) -> Option<String> {
+    match event.event.as_ref()? {
+        Event::Put(image) => Some(table::line(image, now)),
+        Event::Deleted(deleted) => Some(table::gone(&deleted.id)),
+        Event::Bookmark(_) | Event::Reset(_) => None,
+    }
+}
+
+/// Pauses before a connection is made again: doubling, with jitter, so that many who lost the same
+/// daemon do not come back at the same moment.
+#[derive(Debug, Default)]
+pub(super) struct Pause {
+    failures: u32,
+}
+
+impl Pause {
+    /// Sleeps for the next pause.
+    pub(super) async fn sleep(&mut self) {
+        tokio::time::sleep(self.next().mul_f64(rand::random_range(0.5..1.0))).await;
+    }
+
+    fn next(&mut self) -> Duration {
+        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failures));
+        self.failures = self.failures.saturating_add(1);
+        pause.min(LONGEST_PAUSE)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pauses_double_up_to_a_bound() {
+        let mut pause = Pause::default();
+        let first: Vec<_> = (0..7).map(|_| pause.next().as_millis()).collect();
+        assert_eq!(first, [250, 500, 1_000, 2_000, 4_000, 8_000, 10_000]);
+        let mut pause = Pause { failures: u32::MAX };
+        assert_eq!(pause.next(), LONGEST_PAUSE);
+    }
+
+    #[test]
+    fn a_watch_goes_on_from_the_last_version() {
+        let event = |event| api::WatchEvent { event: Some(event) };
+        let put = event(Event::Put(api::Image {
+            version: "1.2".into(),
+            ..Default::default()
+        }));
+        assert_eq!(version(&put), Some("1.2"));
+        let bookmark = event(Event::Bookmark(api::Bookmark {
+            version: "1.3".into(),
+            synced: true,
+        }));
+        assert_eq!(
+            (version(&bookmark), table_line(&bookmark, SystemTime::now())),
+            (Some("1.3"), None)
+        );
+        assert_eq!(version(&event(Event::Reset(api::Reset {}))), None);
+        assert_eq!(version(&api::WatchEvent::default()), None);
+    }
+}
