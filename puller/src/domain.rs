@@ -8,6 +8,7 @@ pub mod platform;
 pub mod reason;
 pub mod reference;
 pub mod secret;
+pub mod skipped;
 pub mod wish;
 
 pub use activity::Activity;
@@ -16,4 +17,5 @@ pub use platform::Platform;
 pub use reason::{Phase, Reason};
 pub use reference::Reference;
 pub use secret::Secret;
+pub use skipped::Skipped;
 pub use wish::{ImageId, Scope, Selection, UnpackOptions, Wish};

@@ -35,4 +35,4 @@ mod tests;
 
 pub use inflate::Inflate;
 pub use limits::Limits;
-pub use tree::{Skipped, Summary, Tree, TreeOptions};
+pub use tree::{Summary, Tree, TreeOptions};

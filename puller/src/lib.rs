@@ -5,11 +5,17 @@
 
 pub mod cli;
 pub mod config;
+pub mod daemon;
 pub mod domain;
 pub mod error;
+pub mod grpc;
 pub mod hub;
 pub mod layer;
-pub mod machine;
 pub mod logging;
+pub mod machine;
+pub mod oneshot;
+pub mod pull;
 pub mod registry;
+pub mod serve;
+pub mod server;
 pub mod store;

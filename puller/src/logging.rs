@@ -4,35 +4,16 @@ use std::io::{self, IsTerminal as _};
 
 use tracing::Subscriber;
 use tracing_subscriber::{
-    EnvFilter, Layer as _, Registry, filter::ParseError, fmt, fmt::MakeWriter, layer::SubscriberExt as _,
+    EnvFilter, Layer as _, Registry, fmt, fmt::MakeWriter, layer::SubscriberExt as _,
     reload, util::SubscriberInitExt as _,
 };
 
-use crate::config::LogFormat;
+use crate::{config::LogFormat, error::Error};
 
 /// Changes what is logged while the program runs.
 #[derive(Debug, Clone)]
 pub struct Handle {
     filter: reload::Handle<EnvFilter, Registry>,
-}
-
-/// Why logging can't be set up or changed.
-#[derive(Debug, thiserror::Error)]
-pub enum Error {
-    /// The filter is none.
-    #[error("{filter:?} is neither a level nor a filter such as info,puller::registry=debug: {source}")]
-    Filter {
-        /// As it was given.
-        filter: String,
-        /// What is wrong with it.
-        source: ParseError,
-    },
-    /// Logging was set up before.
-    #[error("logging is set up already: {0}")]
-    Twice(#[from] tracing_subscriber::util::TryInitError),
-    /// Nobody logs any more.
-    #[error("the log's filter is gone: {0}")]
-    Gone(#[from] reload::Error),
 }
 
 /// Sets up logging for the whole process.
@@ -49,7 +30,9 @@ pub fn init(filter: &str, format: LogFormat) -> Result<Handle, Error> {
     // https://no-color.org
     let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
     let (subscriber, handle) = build(filter, human, colour, io::stderr)?;
-    subscriber.try_init()?;
+    subscriber
+        .try_init()
+        .map_err(|error| Error::Config(format!("logging is set up already: {error}")))?;
     Ok(handle)
 }
 
@@ -75,9 +58,10 @@ where
 }
 
 fn parse(filter: &str) -> Result<EnvFilter, Error> {
-    EnvFilter::try_new(filter).map_err(|source| Error::Filter {
-        filter: filter.to_owned(),
-        source,
+    EnvFilter::try_new(filter).map_err(|error| {
+        Error::Config(format!(
+            "{filter:?} is neither a level nor a filter such as info,puller::registry=debug: {error}"
+        ))
     })
 }
 
@@ -87,16 +71,12 @@ impl Handle {
     /// # Errors
     /// The filter is none; the old one stays.
     pub fn set(&self, filter: &str) -> Result<(), Error> {
-        Ok(self.filter.reload(parse(filter)?)?)
+        self.filter.reload(parse(filter)?).map_err(gone)
     }
+}
 
-    /// The filter in use.
-    ///
-    /// # Errors
-    /// Nobody logs any more.
-    pub fn filter(&self) -> Result<String, Error> {
-        Ok(self.filter.with_current(ToString::to_string)?)
-    }
+fn gone(error: reload::Error) -> Error {
+    Error::Config(format!("the log's filter is gone: {error}"))
 }
 
 #[cfg(test)]
@@ -160,8 +140,7 @@ mod tests {
             tracing::info!("first");
             handle.set("info").unwrap();
             tracing::info!("second");
-            assert_eq!(handle.filter().unwrap(), "info");
-            assert!(matches!(handle.set("loud=?"), Err(Error::Filter { .. })));
+            assert!(handle.set("loud=?").is_err());
             tracing::info!("third");
         });
         let log = memory.take();
@@ -169,7 +148,6 @@ mod tests {
             !log.contains("first") && log.contains("second") && log.contains("third"),
             "{log}"
         );
-        // With the subscriber went the filter.
-        assert!(matches!(handle.filter(), Err(Error::Gone(_))));
+        assert!(handle.set("info").is_err(), "with the subscriber went the filter");
     }
 }

@@ -41,7 +41,7 @@ pub use claim::{Claim, ClaimRequest};
 pub use clock::Now;
 pub use effect::{Effect, Job, JobNo};
 use entry::Entry;
-pub use image::{AttemptError, AttemptRecord, Content, Image, Progress, Resolution, Skipped};
+pub use image::{AttemptError, AttemptRecord, Content, Image, Progress, Resolution};
 pub use jobs::{Plan, Sample, Verdict};
 pub use restore::Saved;
 
@@ -237,6 +237,12 @@ impl Machine {
             .values()
             .flat_map(|entry| entry.blobs.iter().cloned())
             .collect()
+    }
+
+    /// Forgets the scopes that no Image has any more, and says which they were.
+    pub fn forget_unused_scopes(&mut self) -> Vec<Scope> {
+        let used: HashSet<_> = self.entries.values().map(|entry| entry.image.wish.scope.clone()).collect();
+        self.scopes.extract_if(|scope, _| !used.contains(scope)).map(|(scope, _)| scope).collect()
     }
 
     /// Whether attempts for this scope can begin at all.

@@ -1,2 +1,36 @@
-//! The puller daemon and its command line.
-fn main() {}
+//! `puller`: orders the start and the end.
+
+use std::process::ExitCode;
+
+use puller::{
+    cli::{self, Cli, Command},
+    config::Settings,
+    error::Error,
+    logging, oneshot, serve,
+};
+
+fn main() -> ExitCode {
+    cli::end(run(cli::parse()))
+}
+
+fn run(cli: Cli) -> Result<(), Error> {
+    let Cli { connection, command } = cli;
+    rustls::crypto::aws_lc_rs::default_provider()
+        .install_default()
+        .map_err(|_| Error::Config("another TLS provider is installed already".into()))?;
+    match command {
+        Command::Serve(arguments) => {
+            let load = || Settings::load((*arguments).clone(), &|name| std::env::var_os(name));
+            let settings = load()?;
+            let log = logging::init(&settings.log, settings.log_format)?;
+            tracing::info!(version = env!("CARGO_PKG_VERSION"), volume = %settings.volume.display(), "puller");
+            runtime()?.block_on(serve::serve(&settings, || log.set(&load()?.log)))
+        }
+        Command::Pull(arguments) => runtime()?.block_on(oneshot::pull(&arguments)),
+        Command::Call(call) => runtime()?.block_on(cli::call(&connection, call)),
+    }
+}
+
+fn runtime() -> Result<tokio::runtime::Runtime, Error> {
+    Ok(tokio::runtime::Builder::new_multi_thread().enable_all().build()?)
+}

@@ -12,10 +12,6 @@ use std::{
 /// reporter samples them, so that counting costs one atomic add and nobody waits for a reader.
 #[derive(Debug, Default)]
 pub struct Activity {
-    /// Layers whose compressed bytes are here and verified.
-    pub layers_done: AtomicU64,
-    /// Compressed bytes here, those kept from earlier attempts included.
-    pub bytes_done: AtomicU64,
     /// Compressed bytes that came over the network in this attempt.
     pub bytes_fetched: AtomicU64,
     /// Bytes written to the tree.
@@ -66,6 +62,12 @@ impl Activity {
     /// Whether the attempt is to stop.
     pub fn is_cancelled(&self) -> bool {
         self.cancelled.load(Relaxed)
+    }
+
+    /// A number that is another one whenever something has moved since.
+    pub fn moved(&self) -> u64 {
+        let counters = [&self.bytes_fetched, &self.unpacked_bytes, &self.unpacked_entries];
+        counters.into_iter().fold(0, |sum, counter| sum.wrapping_add(counter.load(Relaxed)))
     }
 
     /// Adds to a counter.

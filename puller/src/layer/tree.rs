@@ -12,7 +12,7 @@ use rustix::{
 };
 
 use crate::{
-    domain::{Activity, Digest, Reason},
+    domain::{Activity, Digest, Reason, Skipped},
     error::Fault,
 };
 
@@ -46,19 +46,6 @@ pub struct TreeOptions {
     pub selection: Option<String>,
     /// Fail when a symbolic link in the result leads out of the tree.
     pub refuse_escaping_links: bool,
-}
-
-/// What was left out of a tree on purpose, over all layers.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
-pub struct Skipped {
-    /// Device nodes and named pipes (an archive can't hold sockets).
-    pub special_files: u64,
-    /// Extended attributes.
-    pub xattrs: u64,
-    /// Entries with a setuid, setgid or sticky bit.
-    pub mode_bits: u64,
-    /// Entries with another owner or group than root.
-    pub owners: u64,
 }
 
 /// A tree that is complete.

@@ -9,7 +9,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    domain::{Digest, ImageId, Phase, Reason, UnpackOptions, Wish},
+    domain::{Digest, ImageId, Phase, Reason, Skipped, UnpackOptions, Wish},
     error::Fault,
     machine::Claim,
 };
@@ -92,19 +92,6 @@ pub struct Content {
     pub published: Timestamp,
     /// How long making it durable took.
     pub sync: Duration,
-}
-
-/// What an unpack leaves out on purpose, by kind.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Skipped {
-    /// Device nodes, named pipes and sockets.
-    pub special_files: u64,
-    /// Extended attributes.
-    pub xattrs: u64,
-    /// Setuid, setgid and sticky bits.
-    pub mode_bits: u64,
-    /// Entries with another owner than root.
-    pub owners: u64,
 }
 
 /// What the reference stands for.

@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::{
-    domain::{Phase, Reason, Selection, UnpackOptions},
+    domain::{Phase, Reason, Selection, Skipped, UnpackOptions},
     error::Fault,
 };
 

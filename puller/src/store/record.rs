@@ -8,7 +8,7 @@ use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::domain::{
-    Digest, ImageId, Phase, Platform, Reason, Reference, Scope, Selection, UnpackOptions, Wish,
+    Digest, ImageId, Phase, Platform, Reason, Reference, Scope, Selection, Skipped, UnpackOptions, Wish,
     wish::content_name,
 };
 
@@ -39,6 +39,9 @@ pub struct ImageRecord {
     /// The name of the published content, if there is any.
     #[serde(default)]
     pub content: Option<String>,
+    /// What the reference stood for when the content was made.
+    #[serde(default)]
+    pub content_for: Option<Digest>,
     /// The running or last attempt, from 1; 0: none yet.
     #[serde(default)]
     pub attempt: u32,
@@ -71,6 +74,7 @@ impl ImageRecord {
             unclaimed_since: None,
             resolution: None,
             content: None,
+            content_for: None,
             attempt: 0,
             failures: 0,
             next_retry: None,
@@ -182,20 +186,6 @@ impl ContentRecord {
     pub fn path(&self) -> String {
         format!("{}/{}", super::volume::CONTENT, self.name())
     }
-}
-
-/// Archive content that was left out of a tree on purpose, by kind.
-#[derive(Debug, Clone, Copy, Default, PartialEq, Eq, Serialize, Deserialize)]
-#[serde(default)]
-pub struct Skipped {
-    /// Device nodes, named pipes and sockets.
-    pub special_files: u64,
-    /// Extended attributes.
-    pub xattrs: u64,
-    /// Setuid, setgid and sticky bits.
-    pub mode_bits: u64,
-    /// Entries with another owner than root.
-    pub owners: u64,
 }
 
 /// How a [`Wish`] stands in a record.

@@ -1,0 +1,104 @@
+//! Jobs: attempts of the engine, and what becomes of them.
+
+use std::sync::Arc;
+
+use tokio_util::sync::CancellationToken;
+use tracing::Instrument as _;
+
+use super::{Daemon, Running};
+use crate::{
+    domain::{Digest, Reason},
+    error::Fault,
+    machine::{Content, Job, Plan, Verdict},
+    pull::{Monitor, Outcome, Ready, Steps},
+};
+
+impl Daemon {
+    pub(super) fn start(self: &Arc<Self>, job: Job) {
+        if self.stop.is_cancelled() {
+            return;
+        }
+        let monitor = Arc::new(Monitor::default());
+        let cancel = self.stop.child_token();
+        let running = Running { job: job.clone(), monitor: Arc::clone(&monitor), cancel: cancel.clone() };
+        self.running().insert(job.no, running);
+        let span = tracing::info_span!("pull", id = %job.id, reference = %job.wish.reference);
+        let daemon = Arc::clone(self);
+        self.tasks.spawn(async move { daemon.work(job, monitor, cancel).await }.instrument(span));
+    }
+
+    async fn work(self: Arc<Self>, job: Job, monitor: Arc<Monitor>, cancel: CancellationToken) {
+        let steps = Reporter { daemon: &self, job: &job, monitor: &monitor };
+        let outcome = self.engine.attempt(&job.wish, &monitor, &steps, &cancel).await;
+        let result = match outcome {
+            Ok(Outcome::Unchanged) => Ok(()),
+            Ok(Outcome::Ready(ready)) => self.publish(&job, *ready, &monitor).await,
+            Ok(Outcome::Present(content)) => self.announce(&job, *content, &monitor).await,
+            Err(fault) => Err(fault),
+        };
+        if let Err(fault) = result
+            && !cancel.is_cancelled()
+        {
+            tracing::warn!(reason = fault.reason.words(), %fault, "attempt failed");
+            self.update(|machine, now| machine.failed(&job, &fault, monitor.sample(), now));
+        }
+        self.running().remove(&job.no);
+    }
+
+    async fn publish(self: &Arc<Self>, job: &Job, ready: Ready, monitor: &Arc<Monitor>) -> Result<(), Fault> {
+        let Ready { tree, content } = ready;
+        let volume = Arc::clone(&self.engine.volume);
+        let published = blocking(move || volume.publish(tree, content.into())).await??;
+        self.announce(job, published.into(), monitor).await
+    }
+
+    /// Makes the Image's record durable with its content, then tells everybody.
+    async fn announce(self: &Arc<Self>, job: &Job, content: Content, monitor: &Arc<Monitor>) -> Result<(), Fault> {
+        let (daemon, job, monitor) = (Arc::clone(self), job.clone(), Arc::clone(monitor));
+        blocking(move || {
+            // Nobody else writes this record in between, so no older one can take its place.
+            let writing = daemon.saver.writing();
+            let Some(saved) = daemon.machine().saved_as_published(&job, &content) else {
+                return Ok(());
+            };
+            daemon.write(&saved)?;
+            tracing::info!(content = %content.name, bytes = content.size, files = content.files, "unpacked");
+            daemon.update(|machine, now| machine.published(&job, content, monitor.sample(), now));
+            drop(writing);
+            Ok(())
+        })
+        .await?
+    }
+}
+
+/// Runs what waits for the disk on a thread for that.
+async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R, Fault> {
+    tokio::task::spawn_blocking(work).await.map_err(|panic| {
+        Fault::new(Reason::Internal, "publishing", panic.to_string(), "this is a fault of the puller; report it")
+    })
+}
+
+/// Passes an attempt's steps on to the machine.
+struct Reporter<'a> {
+    daemon: &'a Arc<Daemon>,
+    job: &'a Job,
+    monitor: &'a Monitor,
+}
+
+impl Steps for Reporter<'_> {
+    fn asking(&self) {
+        self.daemon.update(|machine, now| machine.asking(self.job, now));
+    }
+
+    fn resolved(&self, digest: Digest) -> Verdict {
+        self.daemon.update(|machine, now| machine.resolved(self.job, digest, now))
+    }
+
+    fn planned(&self, plan: Plan) {
+        self.daemon.update(|machine, now| machine.planned(self.job, plan, now));
+    }
+
+    fn downloaded(&self) {
+        self.daemon.update(|machine, now| machine.downloaded(self.job, self.monitor.sample(), now));
+    }
+}

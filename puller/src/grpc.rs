@@ -1,0 +1,99 @@
+//! The only place that knows the proto: requests in, the daemon's answers out.
+
+mod request;
+pub(crate) mod respond;
+mod status;
+
+use std::{pin::Pin, sync::Arc};
+
+use puller_api::v1::{self, puller_server::Puller};
+use tokio_stream::Stream;
+use tonic::{Request, Response, Status};
+
+use crate::{
+    daemon::Daemon,
+    hub::{Filter, Version},
+};
+
+/// The service `puller.v1.Puller`.
+#[derive(Debug, Clone)]
+pub struct Service {
+    daemon: Arc<Daemon>,
+    /// Whether the connections of this listener may carry credentials (decision 14).
+    takes_credentials: bool,
+}
+
+impl Service {
+    /// Serves a daemon. `takes_credentials`: its connections are the Unix socket or mutual TLS.
+    pub fn new(daemon: Arc<Daemon>, takes_credentials: bool) -> Self {
+        Self { daemon, takes_credentials }
+    }
+}
+
+#[tonic::async_trait]
+impl Puller for Service {
+    async fn fetch(&self, request: Request<v1::FetchRequest>) -> Result<Response<v1::FetchResponse>, Status> {
+        let fetch = request::fetch(request.into_inner())?;
+        if fetch.credentials.is_some() && !self.takes_credentials {
+            return Err(Status::unauthenticated(
+                "credentials are taken over the Unix socket or mutual TLS only; this connection is neither",
+            ));
+        }
+        let credentials = fetch.credentials.as_ref().map(|json| json.expose().as_slice());
+        let (image, version) =
+            self.daemon.fetch(fetch.wish, fetch.claim, credentials).map_err(|error| status::of_fetch(&error))?;
+        Ok(Response::new(v1::FetchResponse { image: Some(respond::image(&image, version)) }))
+    }
+
+    async fn get(&self, request: Request<v1::GetRequest>) -> Result<Response<v1::GetResponse>, Status> {
+        let id = request::get(request.into_inner())?;
+        let (image, version) = self.daemon.get(&id).ok_or_else(|| status::no_such_image(&id))?;
+        Ok(Response::new(v1::GetResponse { image: Some(respond::image(&image, version)) }))
+    }
+
+    async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
+        let claimant = request.into_inner().claimant;
+        let (images, version) = self.daemon.list();
+        let images = images
+            .iter()
+            .filter(|(image, _)| claimant.is_empty() || image.claims.contains_key(&claimant))
+            .map(|(image, version)| respond::image(image, *version))
+            .collect();
+        Ok(Response::new(v1::ListResponse { images, version: version.to_string() }))
+    }
+
+    type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchEvent, Status>> + Send>>;
+
+    async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
+        let v1::WatchRequest { version, claimant, ids } = request.into_inner();
+        let after = match version.as_str() {
+            "" => None,
+            version => Some(version.parse::<Version>().map_err(|error| status::invalid("version", &error))?),
+        };
+        let ids = ids
+            .iter()
+            .map(|id| id.parse().map_err(|error| status::invalid("ids", &error)))
+            .collect::<Result<_, _>>()?;
+        let watcher = self
+            .daemon
+            .watch(after, Filter { claimant, ids })
+            .map_err(|error| status::invalid("version", &error))?;
+        let stopped = self.daemon.stopped();
+        let events = futures_util::stream::unfold((watcher, stopped), |(mut watcher, stopped)| async move {
+            // A watcher gets a clean end when the puller stops, with all that was there to tell.
+            let event = tokio::select! {
+                biased;
+                event = watcher.next() => event,
+                () = stopped.cancelled() => return None,
+            };
+            Some((Ok(respond::event(event)), (watcher, stopped)))
+        });
+        Ok(Response::new(Box::pin(events)))
+    }
+
+    async fn release(&self, request: Request<v1::ReleaseRequest>) -> Result<Response<v1::ReleaseResponse>, Status> {
+        let (id, claimant) = request::release(request.into_inner())?;
+        self.daemon.release(&id, &claimant);
+        Ok(Response::new(v1::ReleaseResponse {}))
+    }
+}

@@ -1,0 +1,183 @@
+//! One layer's compressed bytes, from the registry to its blob file.
+
+use std::{future::Future, sync::Arc, time::Duration};
+
+use bytes::Bytes;
+use futures_util::StreamExt as _;
+
+use super::{Engine, Monitor, slots::MovingSlot};
+use crate::{
+    domain::{Activity, Digest, Reason},
+    error::Fault,
+    registry::Repository,
+    store::{Blob, BlobWriter},
+};
+
+/// Whoever is to bring a layer and gets nothing for this long lets others try: a registry that hangs
+/// must not keep a layer from the pull of another registry that has it too.
+const PATIENCE: Duration = Duration::from_secs(2);
+
+/// One layer on its way.
+pub(super) struct Download<'a> {
+    pub(super) engine: &'a Engine,
+    pub(super) repository: &'a Repository,
+    pub(super) slot: &'a MovingSlot,
+    pub(super) monitor: &'a Monitor,
+    pub(super) digest: &'a Digest,
+    pub(super) blob: &'a Arc<Blob>,
+}
+
+/// Who has brought the layer.
+#[derive(PartialEq, Eq)]
+enum Brought {
+    ByUs,
+    BySomebodyElse,
+}
+
+/// What became of one connection.
+enum Connection {
+    /// All bytes are here.
+    Complete,
+    /// Another pull has completed the layer meanwhile.
+    Overtaken,
+    /// It has brought something and broke, or somebody else has brought other bytes than it goes on with.
+    Again,
+}
+
+impl Download<'_> {
+    /// Brings the blob until it is verified: downloads what is missing, unless another attempt does.
+    pub(super) async fn run(self) -> Result<(), Fault> {
+        if self.blob.received() > 0 {
+            self.monitor.bytes_are_there();
+        }
+        let brought = match self.turn().await? {
+            Some(writer) => self.fetch(writer).await?,
+            None => Brought::BySomebodyElse,
+        };
+        self.monitor.bytes_are_there();
+        let origins = &self.engine.origins;
+        if brought == Brought::BySomebodyElse && !origins.has(self.digest, self.repository) {
+            // Another pull brought it, or an earlier run did: ask whether we may have it.
+            self.engine.registry.has_blob(self.repository, self.digest).await?;
+        }
+        origins.add(self.digest, self.repository);
+        Ok(())
+    }
+
+    /// Waits for the turn to write; none: the blob is verified. Also waits while what is on the volume
+    /// already is hashed again.
+    async fn turn(&self) -> Result<Option<BlobWriter>, Fault> {
+        let what = format!("layer {}, which another pull is bringing or which is being checked", self.digest);
+        let _wait = self.repository.activity.waiting_for(what);
+        self.blob.writer().await
+    }
+
+    async fn fetch(&self, writer: BlobWriter) -> Result<Brought, Fault> {
+        let mut holder = Some(writer);
+        loop {
+            let offset = match &holder {
+                Some(writer) => writer.offset(),
+                None => match self.turn().await? {
+                    None => return Ok(Brought::BySomebodyElse),
+                    Some(writer) => holder.insert(writer).offset(),
+                },
+            };
+            let connection =
+                if offset < self.blob.size() { self.connection(offset, &mut holder).await? } else { Connection::Complete };
+            match (connection, holder.take()) {
+                (Connection::Complete, Some(writer)) => {
+                    writer.finish().await?;
+                    return Ok(Brought::ByUs);
+                }
+                (Connection::Overtaken, _) => return Ok(Brought::BySomebodyElse),
+                (Connection::Complete | Connection::Again, writer) => holder = writer,
+            }
+        }
+    }
+
+    /// Reads from one connection until it ends. One that is cut after it has brought new bytes is worth
+    /// another; one that brings nothing ends the attempt.
+    async fn connection(&self, offset: u64, holder: &mut Option<BlobWriter>) -> Result<Connection, Fault> {
+        let asked = self.engine.registry.blob(self.repository, self.digest, offset);
+        let mut stream = patiently(holder, asked).await?;
+        // A registry that sends the whole again sends what is here already first. Should it be other bytes
+        // than those, the digest will tell.
+        let mut at = stream.start;
+        let end = loop {
+            let chunk = match patiently(holder, stream.chunks.next()).await {
+                Some(Ok(chunk)) => chunk,
+                Some(Err(fault)) => break Some(fault),
+                None => break None,
+            };
+            self.monitor.bytes_are_there();
+            Activity::add(&self.repository.activity.bytes_fetched, chunk.len() as u64);
+            self.slot.hold().await;
+            let writer = match holder {
+                Some(writer) => writer,
+                None => match self.turn().await? {
+                    Some(writer) => holder.insert(writer),
+                    None => return Ok(Connection::Overtaken),
+                },
+            };
+            if at > writer.offset() {
+                return Ok(Connection::Again);
+            }
+            let new = after(chunk, &mut at, writer.offset());
+            if !new.is_empty() {
+                writer.write(new).await?;
+            }
+        };
+        let here = holder.as_ref().map_or_else(|| self.blob.received(), BlobWriter::offset);
+        if here >= self.blob.size() {
+            return Ok(Connection::Complete);
+        }
+        match end {
+            Some(fault) if fault.reason != Reason::Network || here <= offset => Err(fault),
+            None if here <= offset => Err(Fault::new(
+                Reason::Network,
+                format!("layer {} of {}/{}", self.digest, self.repository.registry, self.repository.path),
+                format!("the answer ended after {here} of {} bytes", self.blob.size()),
+                "the next attempt goes on from there",
+            )),
+            _ => {
+                tracing::debug!(digest = %self.digest, here, "the connection was cut; goes on from here");
+                Ok(Connection::Again)
+            }
+        }
+    }
+}
+
+/// The part of a chunk that lies at or after `offset`; `at` is where the chunk begins, and becomes where
+/// it ends.
+fn after(mut chunk: Bytes, at: &mut u64, offset: u64) -> Bytes {
+    let known = usize::try_from(offset.saturating_sub(*at)).unwrap_or(usize::MAX).min(chunk.len());
+    *at += chunk.len() as u64;
+    chunk.split_off(known)
+}
+
+/// Waits for the network. Whoever holds the writer longer than is decent meanwhile, lets it go.
+async fn patiently<T>(holder: &mut Option<BlobWriter>, network: impl Future<Output = T>) -> T {
+    tokio::pin!(network);
+    if holder.is_some() {
+        if let Ok(answer) = tokio::time::timeout(PATIENCE, &mut network).await {
+            return answer;
+        }
+        *holder = None;
+    }
+    network.await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn what_is_known_of_a_chunk_is_left_out() {
+        let chunk = || Bytes::from_static(b"abcdef");
+        for (at, offset, new) in [(0, 0, "abcdef"), (0, 2, "cdef"), (4, 6, "cdef"), (0, 6, ""), (0, 100, "")] {
+            let mut end = at;
+            assert_eq!(after(chunk(), &mut end, offset), new.as_bytes());
+            assert_eq!(end, at + 6);
+        }
+    }
+}
