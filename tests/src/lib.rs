@@ -10,7 +10,12 @@
 //! sentence. Every wait has a deadline ([`wait::PATIENCE`]) and says what it waited for.
 
 pub mod certificates;
+pub mod grpcurl;
 pub mod image;
 mod process;
+pub mod puller;
 pub mod registry;
+pub mod scripted;
+pub mod tree;
+pub mod umoci;
 pub mod wait;

@@ -11,7 +11,7 @@ use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
 use tokio::process::{Child, Command};
 
-use crate::wait::within_patience;
+use crate::{puller::CliOutput, wait::within_patience};
 
 /// Environment that would change what a child does; scenarios set what they need by flags.
 const HOSTILE_ENVIRONMENT: [&str; 9] = [
@@ -118,7 +118,29 @@ pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
-/// Runs a program to its end.
+/// Runs a program to its end, whatever that is.
+///
+/// # Panics
+/// It can't be started, does not end within a minute, or is killed by a signal.
+pub(crate) async fn run_to_end(command: &mut Command, what: &str) -> CliOutput {
+    let running = command
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = within_patience(&format!("the end of {what}"), running)
+        .await
+        .unwrap_or_else(|error| panic!("cannot start {what}: {error}"));
+    CliOutput {
+        status: output
+            .status
+            .code()
+            .unwrap_or_else(|| panic!("{what} ended by a signal: {}", output.status)),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Runs a program that is to succeed.
 ///
 /// # Errors
 /// It can't be started (the message says which package has it), or fails (the message has its words).

@@ -285,7 +285,7 @@ impl DockerRegistry {
         let path = |name: &str| -> String { Path::join(self.directory.path(), name).display().to_string() };
         let mut config = json!({
             "version": 0.1,
-            "log": { "level": "warn", "accesslog": { "disabled": false } },
+            "log": { "level": "error", "accesslog": { "disabled": false } },
             "storage": { "filesystem": { "rootdirectory": path("storage") } },
             "http": { "addr": self.host() },
         });

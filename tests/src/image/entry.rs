@@ -107,7 +107,7 @@ impl Entry {
     }
 
     /// Appends the entry's blocks to an archive.
-    pub fn write_to(&self, archive: &mut Vec<u8>) {
+    pub fn write_to(self, archive: &mut Vec<u8>) {
         if !self.xattrs.is_empty() {
             let records: Vec<u8> = self
                 .xattrs

@@ -68,8 +68,9 @@ async fn speaks_tls_and_wants_the_password() {
 
     let url = format!("https://{}/v2/team/app/manifests/v1", registry.host());
     assert_eq!(registry.client.get(&url).send().await.unwrap().status(), 401);
-    let right = registry
-        .request(reqwest::Method::GET, "/v2/team/app/manifests/v1")
+    let request = registry.request(reqwest::Method::GET, "/v2/team/app/manifests/v1");
+    let right = request
+        .header("accept", &image.manifest().media_type)
         .send()
         .await
         .unwrap();
