@@ -38,14 +38,16 @@ pub async fn serve(settings: &Settings, reload: impl Fn() -> Result<(), Error>) 
         tokio::select! {
             served = &mut serving => return served,
             () = &mut working => return Ok(()),
-            _ = signals.reload.recv() => match reload() {
-                Ok(()) => tracing::info!("the log filter was read again; other settings need a restart"),
-                Err(error) => tracing::error!(%error, "the settings could not be read again; the old ones stay"),
+            asked = signals.next() => match asked {
+                Asked::ToReload => match reload() {
+                    Ok(()) => tracing::info!("the log filter was read again; other settings need a restart"),
+                    Err(error) => tracing::error!(%error, "the settings could not be read again; the old ones stay"),
+                },
+                Asked::ToEnd => {
+                    tracing::info!("stops: calls and pulls end, their bytes are kept");
+                    break;
+                }
             },
-            name = signals.end() => {
-                tracing::info!(signal = name, "stops: calls and pulls end, their bytes are kept");
-                break;
-            }
         }
     }
     stop.cancel();
@@ -59,8 +61,8 @@ pub async fn serve(settings: &Settings, reload: impl Fn() -> Result<(), Error>) 
                 Ok(())
             }
         },
-        name = signals.end() => {
-            tracing::warn!(signal = name, "a second signal: ends at once");
+        () = signals.end() => {
+            tracing::warn!("a second signal: ends at once");
             Ok(())
         }
     }
@@ -121,6 +123,13 @@ fn raise_file_limit() {
     }
 }
 
+/// What a signal asks for.
+#[derive(PartialEq, Eq)]
+enum Asked {
+    ToEnd,
+    ToReload,
+}
+
 struct Signals {
     terminate: Signal,
     interrupt: Signal,
@@ -136,10 +145,15 @@ impl Signals {
         })
     }
 
-    async fn end(&mut self) -> &'static str {
+    async fn next(&mut self) -> Asked {
         tokio::select! {
-            _ = self.terminate.recv() => "SIGTERM",
-            _ = self.interrupt.recv() => "SIGINT",
+            _ = self.terminate.recv() => Asked::ToEnd,
+            _ = self.interrupt.recv() => Asked::ToEnd,
+            _ = self.reload.recv() => Asked::ToReload,
         }
+    }
+
+    async fn end(&mut self) {
+        while self.next().await != Asked::ToEnd {}
     }
 }

@@ -1,0 +1,161 @@
+//! Child processes: none outlives its scenario, and what they say is there when it is needed.
+
+use std::{
+    fs,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    path::{Path, PathBuf},
+    process::ExitStatus,
+};
+
+use anyhow::Context as _;
+use rustix::process::{Pid, Signal, kill_process};
+use tokio::process::{Child, Command};
+
+use crate::{puller::CliOutput, wait::within_patience};
+
+/// Environment that would change what a child does; scenarios set what they need by flags.
+const HOSTILE_ENVIRONMENT: [&str; 9] = [
+    "HTTP_PROXY",
+    "HTTPS_PROXY",
+    "ALL_PROXY",
+    "http_proxy",
+    "https_proxy",
+    "all_proxy",
+    "DOCKER_CONFIG",
+    "REGISTRY_AUTH_FILE",
+    "SSL_CERT_FILE",
+];
+
+/// A running program that is killed when this is dropped, and whose last words are shown when the
+/// scenario panics.
+#[derive(Debug)]
+pub(crate) struct Process {
+    child: Child,
+    name: String,
+    log: PathBuf,
+}
+
+/// How much of a log is shown when a scenario fails.
+const LAST_LINES: usize = 60;
+
+impl Process {
+    /// Starts a program; both its outputs are appended to the log file.
+    pub(crate) fn start(command: &mut Command, name: &str, log: &Path) -> anyhow::Result<Self> {
+        let output = fs::OpenOptions::new().create(true).append(true).open(log)?;
+        let child = without_hostile_environment(command)
+            .stdin(std::process::Stdio::null())
+            .stdout(output.try_clone()?)
+            .stderr(output)
+            .kill_on_drop(true)
+            .spawn()
+            .with_context(|| format!("cannot start {name}"))?;
+        Ok(Self {
+            child,
+            name: name.to_owned(),
+            log: log.to_owned(),
+        })
+    }
+
+    /// The process's id; none after it was waited for.
+    pub(crate) fn id(&self) -> Option<u32> {
+        self.child.id()
+    }
+
+    /// How it ended, if it did.
+    pub(crate) fn ended(&mut self) -> Option<ExitStatus> {
+        self.child.try_wait().expect("a child can be waited for")
+    }
+
+    /// SIGKILL, and waits for the end.
+    pub(crate) async fn kill(&mut self) {
+        self.child.kill().await.expect("a child can be killed");
+    }
+
+    /// SIGTERM, and waits for the end.
+    pub(crate) async fn terminate(&mut self) -> ExitStatus {
+        if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
+            kill_process(pid, Signal::TERM).expect("a child can be signalled");
+        }
+        let what = format!("the end of {} after SIGTERM", self.name);
+        within_patience(&what, self.child.wait())
+            .await
+            .expect("a child can be waited for")
+    }
+
+    /// All it wrote so far.
+    pub(crate) fn output(&self) -> String {
+        fs::read(&self.log)
+            .map(|bytes| String::from_utf8_lossy(&bytes).into_owned())
+            .unwrap_or_default()
+    }
+
+    /// The last lines it wrote.
+    pub(crate) fn last_words(&self) -> String {
+        let output = self.output();
+        let lines: Vec<&str> = output.lines().collect();
+        lines[lines.len().saturating_sub(LAST_LINES)..].join("\n")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            eprintln!("--- the last words of {}:\n{}\n---", self.name, self.last_words());
+        }
+    }
+}
+
+pub(crate) fn without_hostile_environment(command: &mut Command) -> &mut Command {
+    for variable in HOSTILE_ENVIRONMENT {
+        command.env_remove(variable);
+    }
+    command
+}
+
+/// An address on loopback whose port was free a moment ago. Another process may take it meanwhile, so
+/// whoever starts a server on it tries again with another one.
+pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
+    Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+/// Runs a program to its end, whatever that is.
+///
+/// # Panics
+/// It can't be started, does not end within a minute, or is killed by a signal.
+pub(crate) async fn run_to_end(command: &mut Command, what: &str) -> CliOutput {
+    let running = command
+        .stdin(std::process::Stdio::null())
+        .kill_on_drop(true)
+        .output();
+    let output = within_patience(&format!("the end of {what}"), running)
+        .await
+        .unwrap_or_else(|error| panic!("cannot start {what}: {error}"));
+    CliOutput {
+        status: output
+            .status
+            .code()
+            .unwrap_or_else(|| panic!("{what} ended by a signal: {}", output.status)),
+        stdout: String::from_utf8_lossy(&output.stdout).into_owned(),
+        stderr: String::from_utf8_lossy(&output.stderr).into_owned(),
+    }
+}
+
+/// Runs a program that is to succeed.
+///
+/// # Errors
+/// It can't be started (the message says which package has it), or fails (the message has its words).
+pub(crate) async fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
+    let output = without_hostile_environment(Command::new(program).args(arguments))
+        .kill_on_drop(true)
+        .output()
+        .await
+        .with_context(|| format!("cannot start {program}; `make tools` installs what the scenarios need"))?;
+    anyhow::ensure!(
+        output.status.success(),
+        "{program} {}: {}: {}",
+        arguments.join(" "),
+        output.status,
+        String::from_utf8_lossy(&output.stderr).trim()
+    );
+    Ok(String::from_utf8_lossy(&output.stdout).into_owned())
+}

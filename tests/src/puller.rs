@@ -1,0 +1,344 @@
+//! The built daemon as a process, and its command line.
+//!
+//! ```no_run
+//! # async fn scenario(reference: &str) {
+//! # use puller_tests::puller::Puller;
+//! let mut puller = Puller::start().flag("--max-pulls", "2").await;
+//! let image = puller.fetch(reference).claimant("me").await;
+//! let image = puller.unpacked(&image.id).await;
+//! assert!(puller.content(&image).join("etc/motd").exists());
+//! puller.kill_and_start_again().await;
+//! assert_eq!(puller.unpacked(&image.id).await.id, image.id);
+//! # }
+//! ```
+
+mod calls;
+mod fetch;
+mod watch;
+
+pub use fetch::Fetch;
+pub use puller_api::v1::{Image, Phase, Reason};
+pub use watch::{WatchCall, Watcher, version_of};
+
+use std::{
+    fs,
+    future::IntoFuture,
+    path::{Path, PathBuf},
+    pin::Pin,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use puller_api::v1::puller_client::PullerClient;
+use tempfile::TempDir;
+use tokio::{process::Command, time::Instant};
+use tonic::transport::{Channel, Endpoint};
+use tonic_health::pb::{
+    HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
+};
+
+use crate::{
+    process::{Process, run_to_end, without_hostile_environment},
+    wait::PATIENCE,
+};
+
+/// How often a puller that starts is asked whether it serves.
+const ASK_EVERY: Duration = Duration::from_millis(20);
+
+/// A running puller. Dropped, it is killed; if the scenario panics, its last log lines are shown.
+#[derive(Debug)]
+pub struct Puller {
+    process: Option<Process>,
+    client: Option<PullerClient<Channel>>,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+    volume: PathBuf,
+    /// Holds the socket, the log, and the volume unless the scenario brought its own.
+    directory: TempDir,
+}
+
+/// A puller about to be started; `.await` it, or [`try_start`](Starting::try_start) it.
+#[derive(Debug, Default)]
+#[must_use = "await it"]
+pub struct Starting {
+    volume: Option<PathBuf>,
+    arguments: Vec<String>,
+    environment: Vec<(String, String)>,
+}
+
+impl Starting {
+    /// Uses this volume instead of a new one of its own.
+    pub fn volume(mut self, directory: impl Into<PathBuf>) -> Self {
+        self.volume = Some(directory.into());
+        self
+    }
+
+    /// Passes a flag with its value, such as `.flag("--grace-period", "2s")`.
+    pub fn flag(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.arguments.extend([name.to_owned(), value.into()]);
+        self
+    }
+
+    /// Passes a flag that has no value.
+    pub fn switch(mut self, name: &str) -> Self {
+        self.arguments.push(name.to_owned());
+        self
+    }
+
+    /// Sets an environment variable.
+    pub fn environment(mut self, name: &str, value: impl Into<String>) -> Self {
+        self.environment.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Speaks plain HTTP with this registry.
+    pub fn plain_http(self, host: &str) -> Self {
+        self.flag("--plain-http", host)
+    }
+
+    /// Trusts this authority as well.
+    pub fn ca_file(self, file: impl AsRef<Path>) -> Self {
+        self.flag("--ca-file", file.as_ref().display().to_string())
+    }
+
+    /// Gives an attempt up when nothing moved for so long.
+    pub fn idle_timeout(self, duration: Duration) -> Self {
+        self.flag("--idle-timeout", format!("{}ms", duration.as_millis()))
+    }
+
+    /// Keeps what nobody claims for so long.
+    pub fn grace_period(self, duration: Duration) -> Self {
+        self.flag("--grace-period", format!("{}ms", duration.as_millis()))
+    }
+
+    /// Starts it and waits until it serves.
+    ///
+    /// # Errors
+    /// The binary is missing, or ends, or does not serve within a minute; the message has its last
+    /// words.
+    pub async fn try_start(self) -> anyhow::Result<Puller> {
+        let mut puller = self.prepare()?;
+        puller.launch().await?;
+        Ok(puller)
+    }
+
+    /// Starts it where it is expected to end by itself, and returns its exit code and what it said.
+    ///
+    /// # Panics
+    /// It does not end within a minute.
+    pub async fn fails(self) -> (i32, String) {
+        let puller = self.prepare().unwrap_or_else(|error| panic!("{error:#}"));
+        let mut command = puller.command().unwrap_or_else(|error| panic!("{error:#}"));
+        let output = run_to_end(&mut command, "puller serve").await;
+        (output.status, format!("{}{}", output.stdout, output.stderr))
+    }
+
+    fn prepare(self) -> anyhow::Result<Puller> {
+        let directory = TempDir::new()?;
+        Ok(Puller {
+            process: None,
+            client: None,
+            arguments: self.arguments,
+            environment: self.environment,
+            volume: self.volume.unwrap_or_else(|| directory.path().join("volume")),
+            directory,
+        })
+    }
+}
+
+impl IntoFuture for Starting {
+    type Output = Puller;
+    type IntoFuture = Pin<Box<dyn Future<Output = Puller> + Send>>;
+
+    fn into_future(self) -> Self::IntoFuture {
+        Box::pin(async { self.try_start().await.unwrap_or_else(|error| panic!("{error:#}")) })
+    }
+}
+
+impl Puller {
+    /// A puller with a new volume and a socket of its own. `.await` it.
+    pub fn start() -> Starting {
+        Starting::default()
+    }
+
+    /// The Unix socket.
+    pub fn socket(&self) -> PathBuf {
+        self.directory.path().join("puller.sock")
+    }
+
+    /// The volume.
+    pub fn volume(&self) -> &Path {
+        &self.volume
+    }
+
+    /// The root of an Image's published tree.
+    ///
+    /// # Panics
+    /// It has none.
+    pub fn content(&self, image: &Image) -> PathBuf {
+        let content = image
+            .content
+            .as_ref()
+            .unwrap_or_else(|| panic!("no content in {image:#?}"));
+        self.volume.join(&content.path)
+    }
+
+    /// The process's id.
+    ///
+    /// # Panics
+    /// It does not run.
+    pub fn pid(&self) -> u32 {
+        self.process
+            .as_ref()
+            .and_then(Process::id)
+            .expect("the puller runs")
+    }
+
+    /// All that it has logged so far, over restarts.
+    pub fn log(&self) -> String {
+        fs::read(self.log_file())
+            .map(|log| String::from_utf8_lossy(&log).into_owned())
+            .unwrap_or_default()
+    }
+
+    /// A gRPC client over the socket.
+    ///
+    /// # Panics
+    /// The puller does not run.
+    pub fn client(&self) -> PullerClient<Channel> {
+        self.client.clone().expect("the puller runs")
+    }
+
+    /// kill -9.
+    pub async fn kill(&mut self) {
+        self.client = None;
+        if let Some(mut process) = self.process.take() {
+            process.kill().await;
+        }
+    }
+
+    /// SIGTERM; waits for the end and returns the exit code.
+    ///
+    /// # Panics
+    /// It does not run, does not end within a minute, or is killed by a signal.
+    pub async fn terminate(&mut self) -> i32 {
+        self.client = None;
+        let mut process = self.process.take().expect("the puller runs");
+        let status = process.terminate().await;
+        status
+            .code()
+            .unwrap_or_else(|| panic!("the puller ended by a signal: {status}"))
+    }
+
+    /// Starts it again after [`kill`](Self::kill) or [`terminate`](Self::terminate), on the same volume
+    /// with the same flags.
+    ///
+    /// # Panics
+    /// It does not start.
+    pub async fn start_again(&mut self) {
+        self.launch().await.unwrap_or_else(|error| panic!("{error:#}"));
+    }
+
+    /// kill -9, and starts it again.
+    pub async fn kill_and_start_again(&mut self) {
+        self.kill().await;
+        self.start_again().await;
+    }
+
+    /// Adds a flag for the next start.
+    pub fn add_flag(&mut self, name: &str, value: impl Into<String>) {
+        self.arguments.extend([name.to_owned(), value.into()]);
+    }
+
+    /// Runs the command line against this puller: `puller.cli(["get", &id])`.
+    ///
+    /// # Panics
+    /// It does not end within a minute.
+    pub async fn cli<I: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> CliOutput {
+        let binary = binary().unwrap_or_else(|error| panic!("{error:#}"));
+        let mut command = Command::new(binary);
+        command.args(arguments).env("PULLER_SOCKET", self.socket());
+        run_to_end(without_hostile_environment(&mut command), "the command line").await
+    }
+
+    fn log_file(&self) -> PathBuf {
+        self.directory.path().join("puller.log")
+    }
+
+    fn command(&self) -> anyhow::Result<Command> {
+        let mut command = Command::new(binary()?);
+        command
+            .arg("serve")
+            .arg("--volume")
+            .arg(&self.volume)
+            .arg("--socket")
+            .arg(self.socket());
+        command
+            .args(&self.arguments)
+            .envs(self.environment.iter().cloned());
+        without_hostile_environment(&mut command);
+        Ok(command)
+    }
+
+    async fn launch(&mut self) -> anyhow::Result<()> {
+        let mut process = Process::start(&mut self.command()?, "puller serve", &self.log_file())?;
+        let channel = Endpoint::from_shared(format!("unix://{}", self.socket().display()))?.connect_lazy();
+        let deadline = Instant::now() + PATIENCE;
+        while !serves(&channel).await {
+            if let Some(status) = process.ended() {
+                anyhow::bail!("puller serve ended with {status}:\n{}", process.last_words());
+            }
+            anyhow::ensure!(
+                Instant::now() < deadline,
+                "puller serve does not serve after {PATIENCE:?}:\n{}",
+                process.last_words()
+            );
+            tokio::time::sleep(ASK_EVERY).await;
+        }
+        self.client = Some(PullerClient::new(channel));
+        self.process = Some(process);
+        Ok(())
+    }
+}
+
+/// What a run of the command line came to.
+#[derive(Debug, Clone)]
+pub struct CliOutput {
+    /// The exit code.
+    pub status: i32,
+    /// Standard output.
+    pub stdout: String,
+    /// Standard error.
+    pub stderr: String,
+}
+
+/// The built binary: beside the running one, or where `PULLER_BIN` says.
+pub(crate) fn binary() -> anyhow::Result<PathBuf> {
+    if let Some(path) = std::env::var_os("PULLER_BIN") {
+        return Ok(path.into());
+    }
+    // A program of ours is target/PROFILE/name, a test is target/PROFILE/deps/name-hash.
+    let own = std::env::current_exe().context("the running program's path")?;
+    let candidates = own
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|directory| directory.join("puller"));
+    candidates
+        .into_iter()
+        .find(|candidate| candidate.is_file())
+        .with_context(|| {
+            format!(
+                "no binary puller beside {}; run `cargo build -p puller` first",
+                own.display()
+            )
+        })
+}
+
+/// Whether the health service says so.
+async fn serves(channel: &Channel) -> bool {
+    let answer = HealthClient::new(channel.clone())
+        .check(HealthCheckRequest::default())
+        .await;
+    answer.is_ok_and(|answer| answer.into_inner().status() == ServingStatus::Serving)
+}
