@@ -18,6 +18,8 @@ use crate::{domain::Reason, error::Fault};
 /// Bytes that may wait for the worker: enough to keep it busy while the next ones arrive, and little
 /// beside the memory that a pull may use.
 const QUEUE_SIZE: u32 = 256 << 10;
+/// What the smallest piece counts as: it may be a part of a buffer that it keeps alive.
+const MIN_WEIGHT: u32 = 4 << 10;
 
 /// The one that writes a layer now. Dropped, it leaves what it has written, and the next in turn goes on
 /// from there: hold it only while bytes move.
@@ -225,7 +227,9 @@ impl BlobWriter {
 
 /// What bytes take of the queue. One piece may be larger than the queue: then it waits for all of it.
 fn weight(bytes: &Bytes) -> u32 {
-    u32::try_from(bytes.len()).unwrap_or(QUEUE_SIZE).min(QUEUE_SIZE)
+    u32::try_from(bytes.len())
+        .unwrap_or(QUEUE_SIZE)
+        .clamp(MIN_WEIGHT, QUEUE_SIZE)
 }
 
 fn died(blob: &Blob, error: &tokio::task::JoinError) -> Fault {
