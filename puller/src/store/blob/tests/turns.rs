@@ -125,7 +125,7 @@ proptest! {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_layer_that_is_discarded_and_wanted_at_once_is_right_for_each() {
     const TASKS: usize = 4;
-    const ROUNDS: usize = 100;
+    const ROUNDS: usize = 200;
     let f = Arc::new(Fixture::new(
         (0..9_999u32).map(|n| (n % 241) as u8).collect::<Vec<_>>(),
     ));
@@ -141,6 +141,7 @@ async fn a_layer_that_is_discarded_and_wanted_at_once_is_right_for_each() {
                         writer.write(Bytes::copy_from_slice(rest)).await.unwrap();
                         writer.finish().await.unwrap();
                     }
+                    assert!(f.path().exists() && Arc::ptr_eq(&blob, &f.blob()));
                     if (task + round) % 3 > 0 {
                         blob.discard_when_unused();
                     }
