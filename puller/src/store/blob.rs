@@ -22,7 +22,7 @@ mod writer;
 use std::{
     ffi::CString,
     fs::File,
-    io,
+    io::{self, IoSlice},
     os::unix::fs::FileExt,
     sync::{
         Arc, Condvar, Mutex, Weak,
@@ -30,7 +30,11 @@ use std::{
     },
 };
 
-use rustix::fs::{Mode, OFlags};
+use bytes::Bytes;
+use rustix::{
+    fs::{Mode, OFlags},
+    io::Errno,
+};
 use tokio::sync::Notify;
 
 pub use self::{
@@ -203,7 +207,7 @@ impl Blob {
                     Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
                     Err(error) => return Err(failed(&error)),
                 };
-                self.advance(prefix, &buffer[..n]);
+                self.advance(prefix, &[&buffer[..n]]);
             }
         }
         prefix.scanned = true;
@@ -211,20 +215,43 @@ impl Blob {
     }
 
     /// Writes the next bytes. Blocks.
-    fn append(&self, prefix: &mut Prefix, bytes: &[u8]) -> Result<(), Fault> {
-        self.file
-            .write_all_at(bytes, prefix.offset)
+    fn append(&self, prefix: &mut Prefix, pieces: &[Bytes]) -> Result<(), Fault> {
+        self.write_all(prefix.offset, pieces)
             .map_err(|error| Fault::volume(format!("write layer {}", self.digest), &error))?;
-        self.advance(prefix, bytes);
+        self.advance(prefix, pieces);
+        Ok(())
+    }
+
+    fn write_all(&self, mut offset: u64, pieces: &[Bytes]) -> io::Result<()> {
+        let mut slices: Vec<_> = pieces.iter().map(|piece| IoSlice::new(piece)).collect();
+        let mut rest = &mut slices[..];
+        // Pieces that are empty do not count as bytes to write.
+        IoSlice::advance_slices(&mut rest, 0);
+        while !rest.is_empty() {
+            match rustix::io::pwritev(&self.file, rest, offset) {
+                Ok(0) => return Err(io::ErrorKind::WriteZero.into()),
+                Ok(n) => {
+                    IoSlice::advance_slices(&mut rest, n);
+                    offset += n as u64;
+                }
+                Err(Errno::INTR) => {}
+                Err(error) => return Err(error.into()),
+            }
+        }
         Ok(())
     }
 
     /// Takes note of bytes that are in the file: readers first, so that they go on while we hash.
-    fn advance(&self, prefix: &mut Prefix, bytes: &[u8]) {
-        prefix.offset += bytes.len() as u64;
+    fn advance(&self, prefix: &mut Prefix, pieces: &[impl AsRef<[u8]>]) {
+        prefix.offset += pieces
+            .iter()
+            .map(|piece| piece.as_ref().len() as u64)
+            .sum::<u64>();
         lock(&self.state).received = prefix.offset;
         self.changed.notify_all();
-        prefix.digester.update(bytes);
+        for piece in pieces {
+            prefix.digester.update(piece.as_ref());
+        }
     }
 
     /// Compares the whole with the digest; what is not right is thrown away. Blocks.

@@ -71,8 +71,7 @@ pub(super) fn set_mode(file: impl AsFd, mode: Mode) -> rustix::io::Result<()> {
     Ok(())
 }
 
-/// The names in a directory, `.` and `..` apart. Those that are not UTF-8 come out as they can be
-/// shown; nothing of ours is called so.
+/// The names in a directory, `.` and `..` apart.
 pub(super) fn names(dir: impl AsFd) -> io::Result<Vec<std::ffi::CString>> {
     let mut names = Vec::new();
     for entry in Dir::read_from(dir)? {

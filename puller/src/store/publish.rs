@@ -1,7 +1,7 @@
 //! What makes a tree visible, and what takes it away.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     ffi::CString,
     io,
     sync::Arc,
@@ -180,39 +180,49 @@ impl Volume {
     /// # Errors
     /// The volume failed. The content may then be there again after a restart.
     pub fn remove_content(&self, name: &str) -> Result<(), Fault> {
-        self.remove_contents(None, |other| other == name).map(drop)
+        let _one_at_a_time = lock(&self.publishing);
+        let known = lock(&self.contents).entries.remove(name).is_some();
+        if known {
+            self.remove_from_disk(&[name.to_owned()])?;
+        }
+        Ok(())
     }
 
-    /// Removes all contents that `goes` names and that were not touched after the mark. Returns how
-    /// many.
-    pub(super) fn remove_contents(
-        &self,
-        mark: Option<Mark>,
-        mut goes: impl FnMut(&str) -> bool,
-    ) -> Result<u64, Fault> {
+    /// Removes all contents that are not to be kept and were not touched after the mark, and what an
+    /// earlier removal could not. Returns how many.
+    pub(super) fn collect_contents(&self, mark: Mark, keep: &HashSet<String>) -> Result<u64, Fault> {
         let _one_at_a_time = lock(&self.publishing);
-        let goes =
-            |name: &String, entry: &mut Entry| mark.is_none_or(|mark| entry.touched <= mark.0) && goes(name);
+        let there = files::names(&self.dirs.content)
+            .map_err(|error| Fault::volume("look for content that nobody needs", &error))?;
+        let mut contents = lock(&self.contents);
         // From here on nobody finds them.
-        let names: Vec<String> = lock(&self.contents)
+        contents
             .entries
-            .extract_if(goes)
-            .map(|(name, _)| name)
+            .retain(|name, entry| entry.touched > mark.0 || keep.contains(name));
+        let names: Vec<_> = there
+            .into_iter()
+            .filter_map(|name| name.into_string().ok())
+            .filter(|name| !contents.entries.contains_key(name))
             .collect();
-        if names.is_empty() {
-            return Ok(0);
+        drop(contents);
+        if !names.is_empty() {
+            self.remove_from_disk(&names)?;
         }
+        Ok(names.len() as u64)
+    }
+
+    fn remove_from_disk(&self, names: &[String]) -> Result<(), Fault> {
         let remove = || -> io::Result<()> {
             let files: Vec<_> = names.iter().map(|name| records::file_name(name)).collect();
             // Durable before a tree moves: a record must not come back without its tree.
             files::remove(&self.dirs.contents, files.iter().map(String::as_str))?;
-            for name in &names {
+            for name in names {
                 self.trash
                     .put(&self.dirs.content, &CString::new(name.as_str())?)?;
             }
             Ok(())
         };
-        remove().map_err(|error| Fault::volume(format!("remove content/{}", names.join(", ")), &error))?;
-        Ok(names.len() as u64)
+        remove()
+            .map_err(|error| Fault::volume(format!("remove content/{}", names.join(", content/")), &error))
     }
 }

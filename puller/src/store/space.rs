@@ -191,8 +191,9 @@ impl Volume {
         Ok(())
     }
 
-    /// Bytes of what is published, and of the layers that are kept and not in use: what is in use, its
-    /// holder's promise counts.
+    /// Bytes of what is published, and of the layers that are kept and not in use: what is in use is
+    /// counted by its holder's promise. Between a publication and the end of its promise it is counted
+    /// twice.
     fn used(&self) -> Result<u64, Fault> {
         let failed = |error: &std::io::Error| Fault::volume("count the layers on the volume", error);
         let live = lock(&self.blobs);

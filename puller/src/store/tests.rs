@@ -3,136 +3,20 @@
 use std::{
     collections::HashSet,
     fs,
-    os::unix::fs::{PermissionsExt, chown, symlink},
+    os::unix::fs::{PermissionsExt, symlink},
     path::Path,
-    sync::Arc,
 };
-
-use jiff::Timestamp;
 
 use super::*;
 use crate::{
-    domain::{Digest, Phase, Reason, Selection, UnpackOptions, Wish},
+    domain::{Digest, Phase, Reason},
     error::Error,
 };
 
-/// An unprivileged user, the one of distroless images.
-const NOBODY: u32 = 65532;
+mod fixture;
+mod kill;
 
-/// Runs a test with a directory of its own, as a user without privileges.
-pub(crate) fn as_nobody(test: impl FnOnce(&Path) + Send + 'static) {
-    let root = tempfile::tempdir().unwrap();
-    let path = root.path().to_owned();
-    let privileged = rustix::process::geteuid().is_root();
-    if privileged {
-        chown(&path, Some(NOBODY), Some(NOBODY)).unwrap();
-    }
-    // The ids of a thread, and of those that it starts; not of the process.
-    let thread = std::thread::spawn(move || {
-        if privileged {
-            let (user, group) = (
-                rustix::thread::Uid::from_raw(NOBODY),
-                rustix::thread::Gid::from_raw(NOBODY),
-            );
-            rustix::thread::set_thread_groups(&[]).unwrap();
-            rustix::thread::set_thread_res_gid(group, group, group).unwrap();
-            rustix::thread::set_thread_res_uid(user, user, user).unwrap();
-        }
-        test(&path);
-    });
-    if let Err(panic) = thread.join() {
-        std::panic::resume_unwind(panic);
-    }
-}
-
-pub(crate) fn open(root: &Path) -> (Arc<Volume>, Recovered) {
-    Volume::open(root, VolumeOptions::default()).unwrap()
-}
-
-pub(crate) fn now() -> Timestamp {
-    "2026-01-02T03:04:05.678Z".parse().unwrap()
-}
-
-pub(crate) fn wish(reference: &str) -> Wish {
-    Wish {
-        asked: reference.into(),
-        reference: reference.parse().unwrap(),
-        platform: "linux/amd64".parse().unwrap(),
-        selection: Selection::All,
-        unpack: UnpackOptions::default(),
-        scope: Default::default(),
-    }
-}
-
-/// An Image with something in each field.
-pub(crate) fn full_image() -> ImageRecord {
-    let digest = Digest::sha256(b"manifest");
-    ImageRecord {
-        wish: Wish {
-            selection: Selection::Path("configs".into()),
-            ..wish("[::1]:5000/a/b:v1")
-        },
-        phase: Phase::Retrying,
-        claims: vec![ClaimRecord {
-            claimant: "catalog \"é\u{1}\"".into(),
-            renewed: now(),
-            expires: Some(now()),
-            in_use: vec![digest.clone()],
-        }],
-        unclaimed_since: Some(now()),
-        resolution: Some(ResolutionRecord {
-            digest: digest.clone(),
-            resolved: now(),
-            checked: now(),
-        }),
-        content: Some(content(1).name()),
-        attempt: 12,
-        failures: 3,
-        next_retry: Some(now()),
-        last_error: Some(ErrorRecord {
-            reason: Reason::Network,
-            message: "GET: reset; wait".into(),
-            time: now(),
-            attempt: 12,
-        }),
-        attempts: vec![AttemptRecord {
-            attempt: 12,
-            started: now(),
-            ended: now(),
-            reason: Some(Reason::Network),
-            message: "GET: reset; wait".into(),
-            bytes: u64::MAX,
-        }],
-        blobs: vec![digest],
-        ..ImageRecord::new(wish("[::1]:5000/a/b:v1"), now())
-    }
-}
-
-/// The n-th content.
-pub(crate) fn content(n: u8) -> ContentRecord {
-    ContentRecord {
-        manifest_digest: Digest::sha256(&[n]),
-        selected: "configs".into(),
-        unpack: UnpackOptions::default(),
-        size: 5,
-        files: 1,
-        escaping_links: 2,
-        skipped: Skipped {
-            owners: 3,
-            ..Skipped::default()
-        },
-        published: now(),
-        sync_micros: 0,
-    }
-}
-
-/// Publishes a tree with one file in it.
-pub(crate) fn publish(volume: &Arc<Volume>, record: ContentRecord) -> ContentRecord {
-    let tree = volume.new_tree().unwrap();
-    let root = tree.open_root().unwrap();
-    files::replace(&root, "file", b"bytes").unwrap();
-    volume.publish(tree, record).unwrap()
-}
+pub(super) use self::fixture::*;
 
 fn count(path: impl AsRef<Path>) -> usize {
     fs::read_dir(path).unwrap().count()
@@ -222,6 +106,21 @@ fn the_same_content_twice_keeps_the_first() {
     assert_eq!(inode(), before);
     volume.wait_deleted();
     assert_eq!(count(root.path().join("private/trees")), 0);
+}
+
+#[test]
+fn of_many_publications_of_one_content_one_wins_and_all_get_its_record() {
+    let root = tempfile::tempdir().unwrap();
+    let (volume, _) = open(root.path());
+    let records: Vec<_> = std::thread::scope(|scope| {
+        let all: Vec<_> = (0..8)
+            .map(|_| scope.spawn(|| publish(&volume, content(1))))
+            .collect();
+        all.into_iter().map(|one| one.join().unwrap()).collect()
+    });
+    assert!(records.iter().all(|record| *record == records[0]));
+    assert_eq!(count(root.path().join("private/trees")), 0);
+    assert_eq!(count(root.path().join("content")), 1);
 }
 
 #[test]
@@ -521,7 +420,9 @@ async fn a_collection_keeps_what_is_wanted_used_or_newer_than_its_mark() {
         fs::write(blobs.join(digest.file_name()), bytes).unwrap();
         digest
     });
+    // What a removal that failed has left.
     fs::create_dir(root.path().join("private/trees/1-999")).unwrap();
+    fs::create_dir(root.path().join("content/left")).unwrap();
     let tree = volume.new_tree().unwrap();
     let blob = volume.blob(&used, 4).unwrap();
 
@@ -541,9 +442,10 @@ async fn a_collection_keeps_what_is_wanted_used_or_newer_than_its_mark() {
         collect(mark),
         Collected {
             blobs: 1,
-            contents: 1
+            contents: 2
         }
     );
+    assert!(!root.path().join("content/left").exists());
     for (name, there) in [
         (&wanted, true),
         (&found, true),

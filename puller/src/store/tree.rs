@@ -59,9 +59,11 @@ impl TreeDir {
     /// The directory itself, for the unpack to work below.
     ///
     /// # Errors
-    /// There are too many open files.
-    pub fn open_root(&self) -> io::Result<OwnedFd> {
-        self.root.try_clone()
+    /// The process has too many open files.
+    pub fn open_root(&self) -> Result<OwnedFd, Fault> {
+        self.root
+            .try_clone()
+            .map_err(|error| Fault::volume("open the directory for the unpack", &error))
     }
 
     pub(super) fn volume(&self) -> &Arc<Volume> {

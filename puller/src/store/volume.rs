@@ -191,7 +191,7 @@ impl Volume {
         keep_blobs: &HashSet<Digest>,
         keep_contents: &HashSet<String>,
     ) -> Result<Collected, Fault> {
-        let contents = self.remove_contents(Some(mark), |name| !keep_contents.contains(name))?;
+        let contents = self.collect_contents(mark, keep_contents)?;
         let blobs = self
             .collect_blobs(keep_blobs)
             .and_then(|blobs| self.collect_trees().map(|()| blobs))

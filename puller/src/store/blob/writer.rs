@@ -1,4 +1,7 @@
 //! Filling a layer's file.
+//!
+//! The worker takes all pieces that wait at once, writes them with one call and tells readers once, so
+//! that the sizes in which a network gives its bytes do not matter.
 
 use std::sync::Arc;
 
@@ -15,9 +18,12 @@ use tokio::{
 use super::{Blob, Prefix};
 use crate::{domain::Reason, error::Fault};
 
-/// Bytes that may wait for the worker: enough to keep it busy while the next ones arrive, and little
-/// beside the memory that a pull may use.
+/// Bytes that may wait for the worker, and again as many that it works on: enough to keep it busy while
+/// the next ones arrive, and little beside the memory that a pull may use. With [`MIN_WEIGHT`] it also
+/// bounds the pieces of one vectored write, well below the system's 1024.
 const QUEUE_SIZE: u32 = 256 << 10;
+/// What the smallest piece counts as: it may be a part of a buffer that it keeps alive.
+const MIN_WEIGHT: u32 = 4 << 10;
 
 /// The one that writes a layer now. Dropped, it leaves what it has written, and the next in turn goes on
 /// from there: hold it only while bytes move.
@@ -93,11 +99,24 @@ impl Blob {
         mut jobs: UnboundedReceiver<Job>,
         room: &Semaphore,
     ) -> Result<(), Fault> {
-        while let Some(job) = jobs.blocking_recv() {
+        let mut next = None;
+        while let Some(job) = next.take().or_else(|| jobs.blocking_recv()) {
             match job {
                 Job::Bytes(bytes) => {
-                    self.append(&mut prefix, &bytes)?;
-                    room.add_permits(weight(&bytes) as usize);
+                    // All that has come: small pieces would cost more in calls than in bytes.
+                    let mut pieces = vec![bytes];
+                    while let Ok(job) = jobs.try_recv() {
+                        match job {
+                            Job::Bytes(bytes) => pieces.push(bytes),
+                            other => {
+                                next = Some(other);
+                                break;
+                            }
+                        }
+                    }
+                    // Before the work, so that the queue fills while it is done.
+                    room.add_permits(pieces.iter().map(|bytes| weight(bytes) as usize).sum());
+                    self.append(&mut prefix, &pieces)?;
                 }
                 Job::Restart(done) => {
                     self.restart(&mut prefix, &self.begun_anew())?;
@@ -225,7 +244,9 @@ impl BlobWriter {
 
 /// What bytes take of the queue. One piece may be larger than the queue: then it waits for all of it.
 fn weight(bytes: &Bytes) -> u32 {
-    u32::try_from(bytes.len()).unwrap_or(QUEUE_SIZE).min(QUEUE_SIZE)
+    u32::try_from(bytes.len())
+        .unwrap_or(QUEUE_SIZE)
+        .clamp(MIN_WEIGHT, QUEUE_SIZE)
 }
 
 fn died(blob: &Blob, error: &tokio::task::JoinError) -> Fault {
