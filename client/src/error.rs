@@ -88,14 +88,13 @@ impl Error {
     }
 }
 
-/// The code's name in the gRPC specification's spelling is what grpcurl prints; tonic's `Debug` is
-/// the same word in camel case.
+/// tonic's `Debug` of a code is its name; its `Display` is a sentence.
 fn code_name(code: Code) -> String {
     format!("{code:?}")
 }
 
 fn is_timeout(status: &Status) -> bool {
-    causes(status).any(|cause| cause.is::<tonic::TimeoutExpired>())
+    causes(status).any(<dyn StdError>::is::<tonic::TimeoutExpired>)
 }
 
 fn causes<'a>(error: &'a (dyn StdError + 'static)) -> impl Iterator<Item = &'a (dyn StdError + 'static)> {

@@ -18,18 +18,23 @@
 //! ```
 //!
 //! Treat the puller like an API server: read the actual state whenever you need it ([`Client::get`],
-//! [`Client::list`]), and let [`Client::watch`] tell you only *when* to read it again.
+//! [`Client::list`], or the store of an [`Informer`]), and let the watch tell you only *when* to read it
+//! again.
 
+mod backoff;
 mod connection;
 mod endpoint;
 mod error;
+mod informer;
 
 pub use puller_api::v1 as api;
 
 pub use self::{
+    backoff::Backoff,
     connection::{Client, Key, Listing, Watch},
     endpoint::{Endpoint, TlsOptions},
     error::Error,
+    informer::{Filter, Informer, Triggers},
 };
 
 /// Where the daemon listens unless it is told otherwise.

@@ -288,7 +288,7 @@ async fn mutual_tls_lets_in_who_shows_the_right_certificate() {
         serving
             .serve_with_incoming(TcpListenerStream::new(listener))
             .await
-            .unwrap()
+            .unwrap();
     });
 
     let right = TlsOptions {

@@ -8,7 +8,7 @@ use std::process::ExitCode;
 use clap::{CommandFactory as _, FromArgMatches as _, Parser, Subcommand};
 
 use crate::{
-    config::ServeArgs,
+    config::{ServeArgs, value},
     error::{Error, Exit},
 };
 
@@ -61,7 +61,7 @@ pub enum Command {
 #[derive(Debug, Subcommand)]
 pub enum Call {
     /// Ask the daemon to pull an image in the background
-    Fetch(FetchArgs),
+    Fetch(Box<FetchArgs>),
     /// Show the state of one image
     Get(GetArgs),
     /// Show the states of all images
@@ -82,8 +82,22 @@ pub fn command() -> clap::Command {
         .map(|argument| argument.clone().hide(true))
         .collect();
     command
-        .mut_subcommand("serve", |serve| serve.args(hidden.clone()))
+        .mut_subcommand("serve", |serve| {
+            serve.args(hidden.clone()).mut_args(with_variable)
+        })
         .mut_subcommand("pull", |pull| pull.args(hidden.clone()))
+}
+
+/// Adds the name of its variable to the help of a setting. clap does not read the variables itself: it
+/// could not tell a wrong one from a wrong flag.
+fn with_variable(argument: clap::Arg) -> clap::Arg {
+    match (argument.get_long(), argument.get_long_help()) {
+        (Some(name), Some(help)) if !argument.is_hide_set() => {
+            let help = format!("{help} [env: {}]", value::variable(name));
+            argument.long_help(help)
+        }
+        _ => argument,
+    }
 }
 
 /// Reads the command line of this process. On a wrong one it prints what is wrong and ends the
@@ -100,7 +114,7 @@ pub fn parse() -> Cli {
 pub async fn call(connection: &Connection, call: Call) -> Result<(), Error> {
     let client = connection.client()?;
     match call {
-        Call::Fetch(arguments) => fetch::run(&client, arguments).await,
+        Call::Fetch(arguments) => fetch::run(&client, *arguments).await,
         Call::Get(arguments) => calls::get(&client, arguments).await,
         Call::List(arguments) => calls::list(&client, arguments).await,
         Call::Watch(arguments) => watch::run(&client, arguments).await,

@@ -67,6 +67,12 @@ impl Connection {
             identity,
             server_name: None,
         };
+        // Templates make empty variables; one is as good as none.
+        let endpoint = if endpoint.is_empty() {
+            DEFAULT_ENDPOINT
+        } else {
+            endpoint
+        };
         Ok(Client::connect_with(endpoint, &tls)?)
     }
 }

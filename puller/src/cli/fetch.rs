@@ -9,7 +9,7 @@ use std::{
 
 use futures_util::StreamExt as _;
 use puller_client::{
-    Client,
+    Backoff, Client,
     api::{self, watch_event::Event},
 };
 
@@ -19,7 +19,6 @@ use super::{
     output::Format,
     progress::Progress,
     pull::outcome,
-    watch::Pause,
 };
 use crate::{config::value, error::Error};
 
@@ -86,7 +85,7 @@ pub(super) async fn run(client: &Client, arguments: FetchArgs) -> Result<(), Err
 /// is asked again, since it may have lost the claim of the last seconds.
 async fn wait(client: &Client, request: &api::FetchRequest) -> Result<api::Image, Error> {
     let mut progress = Progress::on_stderr();
-    let mut pause = Pause::default();
+    let mut pause = Backoff::default();
     let mut accepted = false;
     loop {
         match fetch_and_watch(client, request, &mut progress, &mut accepted).await {

@@ -138,10 +138,11 @@ impl Lines {
                 .unwrap_or_default(),
             error: image.last_error.clone(),
         };
-        if let Some((last, at)) = &self.last {
-            if *last == matter && elapsed.saturating_sub(*at) < LINE_EVERY {
-                return None;
-            }
+        if let Some((last, at)) = &self.last
+            && *last == matter
+            && elapsed.saturating_sub(*at) < LINE_EVERY
+        {
+            return None;
         }
         self.last = Some((matter, elapsed));
         let details = details(image, true, now);

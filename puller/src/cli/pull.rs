@@ -8,8 +8,12 @@ use puller_client::api;
 
 use super::progress::Progress;
 use crate::{
-    config::{Private, value},
-    domain::{Platform, Reason, Reference, Selection},
+    config::{
+        Private,
+        meaning::{NONE, docker_configs},
+        value,
+    },
+    domain::{Platform, Reason, Reference, Selection, reference::InvalidReference},
     error::{Error, Fault},
 };
 
@@ -18,7 +22,7 @@ use crate::{
 pub struct PullArgs {
     /// The image: registry/repository:tag, or registry/repository@digest
     #[arg(value_name = "IMAGE")]
-    pub image: Reference,
+    pub image: String,
     /// The directory that gets the tree
     ///
     /// It must not exist or be empty, unless --replace is given. It is left as it was when the pull fails.
@@ -42,7 +46,7 @@ pub struct PullArgs {
     /// Fail when a symbolic link of the result leads out of the tree
     #[arg(long)]
     pub refuse_escaping_links: bool,
-    /// Credentials: docker config.json files, the first that has some wins [default: $REGISTRY_AUTH_FILE,
+    /// Credentials: docker config.json files, the first that has some wins; none uses none [default: $REGISTRY_AUTH_FILE,
     /// $DOCKER_CONFIG/config.json and ~/.docker/config.json, those that exist]
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub docker_config: Vec<PathBuf>,
@@ -64,6 +68,30 @@ pub struct PullArgs {
 }
 
 impl PullArgs {
+    /// The image.
+    ///
+    /// # Errors
+    /// The reference can't be one.
+    pub fn reference(&self) -> Result<Reference, Error> {
+        self.image.parse().map_err(|error: InvalidReference| {
+            Error::Pull(Fault::new(
+                Reason::InvalidReference,
+                "pull",
+                error.to_string(),
+                "",
+            ))
+        })
+    }
+
+    /// The files with credentials: those named, else those of other tools that exist. `none` is none.
+    pub fn docker_configs(&self) -> Vec<PathBuf> {
+        let named = self.docker_config.iter().filter(|path| path.as_os_str() != NONE);
+        match self.docker_config.is_empty() {
+            true => docker_configs(&|name| std::env::var_os(name)),
+            false => named.cloned().collect(),
+        }
+    }
+
     /// The part of the image that is written.
     ///
     /// # Errors

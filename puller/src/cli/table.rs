@@ -30,7 +30,9 @@ fn row(image: &api::Image, now: SystemTime) -> Row {
     };
     let age =
         human::time(image.created.as_ref()).map(|created| now.duration_since(created).unwrap_or_default());
-    let next = human::next_attempt(image, now).map(|wait| format!("next attempt in {wait}; ")).unwrap_or_default();
+    let next = human::next_attempt(image, now)
+        .map(|wait| format!("next attempt in {wait}; "))
+        .unwrap_or_default();
     [
         escape::line(&image.id),
         escape::line(reference),

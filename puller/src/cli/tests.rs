@@ -284,3 +284,85 @@ fn every_reason_of_the_api_has_its_domain_reason() {
     let words: BTreeSet<_> = known.into_iter().map(Reason::words).collect();
     assert_eq!(words.len(), Reason::ALL.len());
 }
+
+#[test]
+fn the_program_ends_with_the_class_of_its_error_and_quietly_on_a_broken_pipe() {
+    // `ExitCode` can't be compared, but printed.
+    let ends = |result, exit: Exit| {
+        assert_eq!(
+            format!("{:?}", end(result)),
+            format!("{:?}", ExitCode::from(exit.code()))
+        );
+    };
+    ends(Ok(()), Exit::Success);
+    ends(
+        Err(Error::Io(std::io::ErrorKind::BrokenPipe.into())),
+        Exit::Success,
+    );
+    ends(Err(Error::Io(std::io::ErrorKind::Other.into())), Exit::Internal);
+    ends(
+        Err(Error::Config("--max-pulls: no\n--volume: no".into())),
+        Exit::Config,
+    );
+}
+
+#[test]
+fn each_setting_names_its_variable_in_the_help() {
+    let mut command = command();
+    command.build();
+    let serve = command.find_subcommand("serve").unwrap();
+    for name in ServeArgs::names() {
+        let flag = serve
+            .get_arguments()
+            .find(|flag| flag.get_long() == Some(&name))
+            .unwrap();
+        let help = flag.get_long_help().unwrap().to_string();
+        assert!(
+            help.ends_with(&format!("[env: {}]", value::variable(&name))),
+            "{help}"
+        );
+    }
+}
+
+#[test]
+fn what_pull_is_given_is_checked() {
+    let parse = |more: &[&str]| -> Result<PullArgs, String> {
+        let line = ["puller", "pull", "quay.io/a/b:v1", "--to", "d"]
+            .into_iter()
+            .chain(more.iter().copied());
+        let matches = command()
+            .try_get_matches_from(line)
+            .map_err(|error| error.to_string())?;
+        match Cli::from_arg_matches(&matches).unwrap().command {
+            Command::Pull(arguments) => Ok(*arguments),
+            other => panic!("{other:?} is another command"),
+        }
+    };
+    let plain = parse(&[]).unwrap();
+    assert_eq!(
+        (plain.attempts.get(), plain.idle_timeout),
+        (5, Duration::from_secs(60))
+    );
+    assert_eq!(plain.reference().unwrap().repository, "a/b");
+    assert!(
+        plain
+            .selection()
+            .is_ok_and(|selection| selection == crate::domain::Selection::All)
+    );
+    let some = parse(&[
+        "--allow-private=*",
+        "--docker-config=none",
+        "--path=a/../b",
+        "--plain-http=a.b",
+    ])
+    .unwrap();
+    assert!(some.private().allows("any.example.com") && some.docker_configs().is_empty());
+    assert!(some.selection().unwrap_err().to_string().contains("--path"));
+    assert!(parse(&["--attempts=0"]).is_err());
+    assert!(parse(&["--idle-timeout=60"]).unwrap_err().contains("1h30m"));
+    let wrong = PullArgs {
+        image: "nginx".into(),
+        ..plain
+    };
+    assert_eq!(wrong.reference().unwrap_err().exit_code(), Exit::Invalid);
+}

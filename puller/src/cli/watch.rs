@@ -1,10 +1,10 @@
 //! `watch`: every change, over restarts of the daemon.
 
-use std::time::{Duration, SystemTime};
+use std::time::SystemTime;
 
 use futures_util::StreamExt as _;
 use puller_client::{
-    Client,
+    Backoff, Client,
     api::{self, watch_event::Event},
 };
 
@@ -13,10 +13,6 @@ use super::{
     progress, table,
 };
 use crate::error::Error;
-
-/// The first pause before a lost connection is made again, and the longest.
-const FIRST_PAUSE: Duration = Duration::from_millis(250);
-const LONGEST_PAUSE: Duration = Duration::from_secs(10);
 
 /// `puller watch`.
 #[derive(Debug, clap::Args)]
@@ -46,7 +42,7 @@ pub(super) async fn run(client: &Client, arguments: WatchArgs) -> Result<(), Err
     if output == Format::Table {
         output::print(&table::head())?;
     }
-    let mut pause = Pause::default();
+    let mut pause = Backoff::default();
     let mut connected = false;
     loop {
         match events(client, &mut request, output, &mut connected, &mut pause).await {
@@ -67,13 +63,13 @@ async fn events(
     request: &mut api::WatchRequest,
     output: Format,
     connected: &mut bool,
-    pause: &mut Pause,
+    pause: &mut Backoff,
 ) -> Result<(), Error> {
     let mut watch = client.watch(request.clone()).await?;
     *connected = true;
     while let Some(event) = watch.next().await {
         let event = event?;
-        *pause = Pause::default();
+        pause.reset();
         if let Some(version) = version(&event) {
             version.clone_into(&mut request.version);
         }
@@ -108,38 +104,9 @@ fn table_line(event: &api::WatchEvent, now: SystemTime) -> Option<String> {
     }
 }
 
-/// Pauses before a connection is made again: doubling, with jitter, so that many who lost the same
-/// daemon do not come back at the same moment.
-#[derive(Debug, Default)]
-pub(super) struct Pause {
-    failures: u32,
-}
-
-impl Pause {
-    /// Sleeps for the next pause.
-    pub(super) async fn sleep(&mut self) {
-        tokio::time::sleep(self.next().mul_f64(rand::random_range(0.5..1.0))).await;
-    }
-
-    fn next(&mut self) -> Duration {
-        let pause = FIRST_PAUSE.saturating_mul(2_u32.saturating_pow(self.failures));
-        self.failures = self.failures.saturating_add(1);
-        pause.min(LONGEST_PAUSE)
-    }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn pauses_double_up_to_a_bound() {
-        let mut pause = Pause::default();
-        let first: Vec<_> = (0..7).map(|_| pause.next().as_millis()).collect();
-        assert_eq!(first, [250, 500, 1_000, 2_000, 4_000, 8_000, 10_000]);
-        let mut pause = Pause { failures: u32::MAX };
-        assert_eq!(pause.next(), LONGEST_PAUSE);
-    }
 
     #[test]
     fn a_watch_goes_on_from_the_last_version() {

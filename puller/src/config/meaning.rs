@@ -17,7 +17,7 @@ use super::{
 /// Turns an optional setting off, also where a place of lower rank has set it.
 pub(super) const OFF: &str = "off";
 /// The same for a list.
-const NONE: &str = "none";
+pub(crate) const NONE: &str = "none";
 
 /// Most pulls, and layers of a pull, at the same time: beyond it only sockets and memory are used up.
 const MAX_PARALLEL: u64 = 1000;
@@ -65,46 +65,47 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
     let count = value::number(1, u64::from(u32::MAX));
 
     // Read where the file is; here only for whether it was given twice.
-    read.optional(config, value::path);
+    read.optional(&config, value::path);
     let listen = Listen {
-        address: read.optional_with_origin(listen, address),
-        insecure: read.one(insecure_listen, false, truth),
-        cert: read.optional_with_origin(tls_cert, value::path),
-        key: read.optional_with_origin(tls_key, value::path),
-        client_ca: read.optional_with_origin(tls_client_ca, value::path),
+        address: read.optional_with_origin(&listen, address),
+        insecure: read.one(&insecure_listen, false, truth),
+        cert: read.optional_with_origin(&tls_cert, value::path),
+        key: read.optional_with_origin(&tls_key, value::path),
+        client_ca: read.optional_with_origin(&tls_client_ca, value::path),
     };
     let settings = Settings {
-        volume: read.one(volume, "/var/lib/puller".into(), value::path),
+        volume: read.one(&volume, "/var/lib/puller".into(), value::path),
         limits: Limits {
-            max_image_size: read.one(max_image_size, 10 << 30, value::size),
-            max_entries: read.one(max_entries, 1_000_000, &count),
-            max_depth: as_usize(read.one(max_depth, 128, &count)),
-            max_ratio: read.one(max_ratio, 200, &count),
+            max_image_size: read.one(&max_image_size, 10 << 30, value::size),
+            max_entries: read.one(&max_entries, 1_000_000, &count),
+            max_depth: as_usize(read.one(&max_depth, 128, &count)),
+            max_ratio: read.one(&max_ratio, 200, &count),
         },
-        reserve_percent: u8::try_from(read.one(reserve_percent, 10, value::number(0, 90))).unwrap_or(u8::MAX),
-        quota: read.optional(quota, value::size),
-        grace_period: read.one(grace_period, Duration::from_secs(600), &wait),
-        cancel_delay: read.one(cancel_delay, Duration::from_secs(10), &wait),
-        socket: read.one(socket, "/run/puller/puller.sock".into(), value::path),
-        socket_group: read.optional(socket_group, group),
+        reserve_percent: u8::try_from(read.one(&reserve_percent, 10, value::number(0, 90)))
+            .unwrap_or(u8::MAX),
+        quota: read.optional(&quota, value::size),
+        grace_period: read.one(&grace_period, Duration::from_secs(600), &wait),
+        cancel_delay: read.one(&cancel_delay, Duration::from_secs(10), &wait),
+        socket: read.one(&socket, "/run/puller/puller.sock".into(), value::path),
+        socket_group: read.optional(&socket_group, group),
         listen: listen.meant(&mut read.problems),
-        health_address: read.optional(health_address, address),
-        plain_http: read.list(plain_http, value::registry).unwrap_or_default(),
-        ca_files: read.list(ca_file, value::path).unwrap_or_default(),
+        health_address: read.optional(&health_address, address),
+        plain_http: read.list(&plain_http, value::registry).unwrap_or_default(),
+        ca_files: read.list(&ca_file, value::path).unwrap_or_default(),
         docker_configs: read
-            .list(docker_config, value::path)
+            .list(&docker_config, value::path)
             .unwrap_or_else(|| docker_configs(environment)),
         allow_private: Private::of(
-            read.list(allow_private, value::registry_or_all)
+            read.list(&allow_private, value::registry_or_all)
                 .unwrap_or_default(),
         ),
-        idle_timeout: read.one(idle_timeout, Duration::from_secs(60), &timeout),
-        connect_timeout: read.one(connect_timeout, Duration::from_secs(15), &timeout),
-        max_pulls: as_usize(read.one(max_pulls, 4, &parallel)),
-        max_pulls_per_registry: as_usize(read.one(max_pulls_per_registry, 4, &parallel)),
-        layers_per_pull: as_usize(read.one(layers_per_pull, 3, &parallel)),
-        log: read.one(log, "info".into(), filter),
-        log_format: read.one(log_format, LogFormat::Auto, log_format_of),
+        idle_timeout: read.one(&idle_timeout, Duration::from_secs(60), &timeout),
+        connect_timeout: read.one(&connect_timeout, Duration::from_secs(15), &timeout),
+        max_pulls: as_usize(read.one(&max_pulls, 4, &parallel)),
+        max_pulls_per_registry: as_usize(read.one(&max_pulls_per_registry, 4, &parallel)),
+        layers_per_pull: as_usize(read.one(&layers_per_pull, 3, &parallel)),
+        log: read.one(&log, "info".into(), filter),
+        log_format: read.one(&log_format, LogFormat::Auto, log_format_of),
     };
     (settings, read.problems)
 }
@@ -118,21 +119,21 @@ struct Reader {
 impl Reader {
     /// The one value, or the default. A wrong one is noted and stands for the default, so that the
     /// settings after it are read too.
-    fn one<T>(&mut self, setting: Setting, default: T, parse: impl Fn(&str) -> Result<T, String>) -> T {
-        self.value(&setting, parse).map_or(default, |(value, _)| value)
+    fn one<T>(&mut self, setting: &Setting, default: T, parse: impl Fn(&str) -> Result<T, String>) -> T {
+        self.value(setting, parse).map_or(default, |(value, _)| value)
     }
 
     /// The one value; `off` or nothing: `None`.
-    fn optional<T>(&mut self, setting: Setting, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
+    fn optional<T>(&mut self, setting: &Setting, parse: impl Fn(&str) -> Result<T, String>) -> Option<T> {
         self.optional_with_origin(setting, parse).map(|typed| typed.value)
     }
 
     fn optional_with_origin<T>(
         &mut self,
-        setting: Setting,
+        setting: &Setting,
         parse: impl Fn(&str) -> Result<T, String>,
     ) -> Option<Optional<T>> {
-        let parsed = self.value(&setting, |text| match text {
+        let parsed = self.value(setting, |text| match text {
             OFF => Ok(None),
             text => parse(text).map(Some),
         });
@@ -140,12 +141,12 @@ impl Reader {
         Some(Optional {
             value: value?,
             typed,
-            name: setting.name,
+            name: setting.name.clone(),
         })
     }
 
     /// The values of a list; `None`: nothing was given.
-    fn list<T>(&mut self, setting: Setting, parse: impl Fn(&str) -> Result<T, String>) -> Option<Vec<T>> {
+    fn list<T>(&mut self, setting: &Setting, parse: impl Fn(&str) -> Result<T, String>) -> Option<Vec<T>> {
         if setting.values.is_empty() {
             return None;
         }
@@ -246,7 +247,7 @@ impl Listen {
 }
 
 /// The files that other tools use, those that exist.
-fn docker_configs(environment: Environment<'_>) -> Vec<PathBuf> {
+pub(crate) fn docker_configs(environment: Environment<'_>) -> Vec<PathBuf> {
     let variable = |name| {
         environment(name)
             .filter(|value| !value.is_empty())
