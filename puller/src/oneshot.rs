@@ -38,8 +38,8 @@ pub async fn pull(arguments: &PullArgs) -> Result<(), Error> {
     let settings = settings(arguments, &scratch.path)?;
     let daemon = serve::open(&settings)?;
     let wish = Wish {
-        asked: arguments.image.to_string(),
-        reference: arguments.image.clone(),
+        asked: arguments.image.clone(),
+        reference: arguments.reference()?,
         platform: arguments.platform.clone().unwrap_or_else(Platform::of_this_machine),
         selection: arguments.selection()?,
         unpack: UnpackOptions { refuse_escaping_links: arguments.refuse_escaping_links },
@@ -62,8 +62,7 @@ pub async fn pull(arguments: &PullArgs) -> Result<(), Error> {
 
 /// The daemon's defaults, and what was asked for. The daemon's own variables are not meant for this.
 fn settings(arguments: &PullArgs, volume: &Path) -> Result<Settings, Error> {
-    let environment = |name: &str| (!name.starts_with("PULLER_")).then(|| std::env::var_os(name)).flatten();
-    let mut settings = Settings::load(ServeArgs::default(), &environment)?;
+    let mut settings = Settings::load(ServeArgs::default(), &|_| None)?;
     volume.clone_into(&mut settings.volume);
     settings.plain_http.clone_from(&arguments.plain_http);
     settings.ca_files.clone_from(&arguments.ca_file);
@@ -72,9 +71,7 @@ fn settings(arguments: &PullArgs, volume: &Path) -> Result<Settings, Error> {
     settings.connect_timeout = arguments.connect_timeout;
     // The disk is the user's own, who knows best how full it may be.
     settings.reserve_percent = 0;
-    if !arguments.docker_config.is_empty() {
-        settings.docker_configs.clone_from(&arguments.docker_config);
-    }
+    settings.docker_configs = arguments.docker_configs();
     Ok(settings)
 }
 

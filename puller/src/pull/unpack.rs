@@ -26,8 +26,7 @@ pub(super) fn unpack(
         selection: (!pulled.selected.is_empty()).then(|| pulled.selected.clone()),
         refuse_escaping_links: pulled.unpack.refuse_escaping_links,
     };
-    let root = dir.open_root().map_err(|error| Fault::volume("open the tree in the making", &error))?;
-    let mut tree = Tree::new(root, options, limits.clone(), Arc::clone(activity))?;
+    let mut tree = Tree::new(dir.open_root()?, options, limits.clone(), Arc::clone(activity))?;
     let mut coming = pulled.layers.iter().zip(blobs);
     let mut begun: VecDeque<(&Layer, Source)> = VecDeque::new();
     loop {

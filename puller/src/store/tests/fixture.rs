@@ -5,7 +5,7 @@ use std::{os::unix::fs::chown, path::Path, sync::Arc};
 use jiff::Timestamp;
 
 use super::super::*;
-use crate::domain::{Digest, Phase, Reason, Selection, UnpackOptions, Wish};
+use crate::domain::{Digest, Phase, Reason, Selection, Skipped, UnpackOptions, Wish};
 
 /// An unprivileged user, the one of distroless images.
 const NOBODY: u32 = 65532;
