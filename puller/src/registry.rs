@@ -1,4 +1,17 @@
 //! The only place that speaks to registries.
+//!
+//! [`Transport`] is the one implementation of [`Registry`]. A request passes, from the outside in:
+//!
+//! | file | what it adds |
+//! |---|---|
+//! | `transport` | what is asked, fallbacks, caps, verification of documents |
+//! | `pause` | pauses that the registry asked for |
+//! | `site`, `scheme` | where the registry is, and whether it speaks TLS |
+//! | `auth`, `token`, `keyring` | credentials: which, when, and what is made of them |
+//! | `wire`, `redirect`, `address` | redirects, the rules for addresses, timeouts, the HTTP client |
+//!
+//! `challenge`, `retry_after` and `range` parse headers, `fault` makes faults of answers, and
+//! [`manifest`] makes sense of the documents that came.
 
 use std::sync::Arc;
 
@@ -9,6 +22,27 @@ use crate::{
     domain::{Activity, Digest, Scope},
     error::Fault,
 };
+
+mod address;
+mod auth;
+mod challenge;
+mod fault;
+mod keyring;
+pub mod manifest;
+mod pause;
+mod range;
+mod redirect;
+mod retry_after;
+mod scheme;
+mod settings;
+mod site;
+mod token;
+mod transport;
+mod wire;
+
+pub use keyring::{InvalidConfig, Keyring};
+pub use settings::{AllowPrivate, Settings};
+pub use transport::Transport;
 
 /// A repository as one attempt may use it: where it is, whose credentials are used, and where to say
 /// what is waited for.
@@ -45,7 +79,11 @@ pub struct BlobStream {
 pub trait Registry: Send + Sync + 'static {
     /// The digest that a tag stands for now (of an index or of a manifest). One HEAD where the
     /// registry answers it usefully, else a GET.
-    fn resolve<'a>(&'a self, repository: &'a Repository, tag: &'a str) -> BoxFuture<'a, Result<Digest, Fault>>;
+    fn resolve<'a>(
+        &'a self,
+        repository: &'a Repository,
+        tag: &'a str,
+    ) -> BoxFuture<'a, Result<Digest, Fault>>;
 
     /// A manifest or index, verified against its digest. At most 8 MiB.
     fn manifest<'a>(
@@ -72,11 +110,20 @@ pub trait Registry: Send + Sync + 'static {
 
     /// Asks with this repository's credentials whether the blob is there (HEAD), before one that was
     /// fetched under another registry, repository or scope is used for it.
-    fn has_blob<'a>(&'a self, repository: &'a Repository, digest: &'a Digest) -> BoxFuture<'a, Result<(), Fault>>;
+    fn has_blob<'a>(
+        &'a self,
+        repository: &'a Repository,
+        digest: &'a Digest,
+    ) -> BoxFuture<'a, Result<(), Fault>>;
 }
 
 impl std::fmt::Debug for BlobStream {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("BlobStream").field("start", &self.start).finish_non_exhaustive()
+        f.debug_struct("BlobStream")
+            .field("start", &self.start)
+            .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -18,7 +18,9 @@ pub struct Platform {
 
 /// Why a text is no platform.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
-#[error("the platform {0:?} is not valid: it is os/architecture or os/architecture/variant, such as linux/amd64")]
+#[error(
+    "the platform {0:?} is not valid: it is os/architecture or os/architecture/variant, such as linux/amd64"
+)]
 pub struct InvalidPlatform(String);
 
 /// Longest part of a platform; the longest in use has 8 characters.

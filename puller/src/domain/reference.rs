@@ -43,7 +43,9 @@ impl Reference {
             return Err("it is empty; write registry/repository:tag or registry/repository@digest".into());
         }
         if let Some(odd) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
-            return Err(format!("it holds {odd:?}; spaces and control characters are not allowed"));
+            return Err(format!(
+                "it holds {odd:?}; spaces and control characters are not allowed"
+            ));
         }
         if let Some((scheme, _)) = text.split_once("://") {
             return Err(format!("it begins with {scheme}://; leave that out"));
@@ -56,7 +58,10 @@ impl Reference {
             .split_once('/')
             .filter(|(first, _)| names_a_registry(first))
             .ok_or_else(|| {
-                format!("the registry is missing; write it out, such as docker.io/{}", hub_path(name))
+                format!(
+                    "the registry is missing; write it out, such as docker.io/{}",
+                    hub_path(name)
+                )
             })?;
         let registry = parse_registry(registry)?;
         let (repository, tag) = match path.rsplit_once(':') {
@@ -105,7 +110,9 @@ fn parse_registry(text: &str) -> Result<String, String> {
                 .map_err(|_| format!("the registry {text:?} holds no IPv6 address between its brackets"))?;
             let port = after.strip_prefix(':');
             if port.is_none() && !after.is_empty() {
-                return Err(format!("the registry {text:?} has something after its bracket that is no port"));
+                return Err(format!(
+                    "the registry {text:?} has something after its bracket that is no port"
+                ));
             }
             (format!("[{address}]"), port)
         }
@@ -134,7 +141,9 @@ fn parse_registry(text: &str) -> Result<String, String> {
             let digits = !port.is_empty() && port.bytes().all(|b| b.is_ascii_digit());
             match port.parse::<u16>() {
                 Ok(number) if digits && number > 0 => Ok(format!("{host}:{number}")),
-                _ => Err(format!("the registry's port {port:?} is not a number from 1 to 65535")),
+                _ => Err(format!(
+                    "the registry's port {port:?} is not a number from 1 to 65535"
+                )),
             }
         }
     }
@@ -147,7 +156,10 @@ fn parse_tag(tag: &str) -> Result<String, String> {
         return Err("the tag is empty; leave the colon out or write one, such as :latest".into());
     }
     if tag.len() > MAX_TAG {
-        return Err(format!("the tag has {} characters; {MAX_TAG} are allowed", tag.len()));
+        return Err(format!(
+            "the tag has {} characters; {MAX_TAG} are allowed",
+            tag.len()
+        ));
     }
     if !first(tag.as_bytes()[0]) || !tag.bytes().all(later) {
         return Err(format!(

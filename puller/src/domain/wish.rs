@@ -89,11 +89,18 @@ impl Selection {
         if path.len() > MAX_SELECTION || path.contains('\0') {
             return Err(format!("it is longer than {MAX_SELECTION} bytes or holds a NUL"));
         }
-        let parts: Vec<_> = path.split('/').filter(|part| !matches!(*part, "" | ".")).collect();
+        let parts: Vec<_> = path
+            .split('/')
+            .filter(|part| !matches!(*part, "" | "."))
+            .collect();
         if parts.contains(&"..") {
             return Err(format!("{path:?} holds \"..\""));
         }
-        Ok(if parts.is_empty() { Self::All } else { Self::Path(parts.join("/")) })
+        Ok(if parts.is_empty() {
+            Self::All
+        } else {
+            Self::Path(parts.join("/"))
+        })
     }
 
     /// A selection by label.
@@ -102,7 +109,9 @@ impl Selection {
     /// The label is empty or too long; the text says so.
     pub fn label(label: &str) -> Result<Self, String> {
         if label.is_empty() || label.len() > MAX_SELECTION {
-            return Err(format!("the label's name is empty or longer than {MAX_SELECTION} bytes"));
+            return Err(format!(
+                "the label's name is empty or longer than {MAX_SELECTION} bytes"
+            ));
         }
         Ok(Self::Label(label.to_owned()))
     }
@@ -196,15 +205,38 @@ mod tests {
     fn each_part_but_the_spelling_changes_the_id() {
         let id = wish().id();
         assert_eq!(id.to_string().parse(), Ok(id.clone()));
-        let spelled = Wish { asked: "QUAY.io/a/b:v1".into(), ..wish() };
+        let spelled = Wish {
+            asked: "QUAY.io/a/b:v1".into(),
+            ..wish()
+        };
         assert_eq!(spelled.id(), id);
         for other in [
-            Wish { reference: "quay.io/a/b:v2".parse().unwrap(), ..wish() },
-            Wish { platform: "linux/arm64".parse().unwrap(), ..wish() },
-            Wish { selection: Selection::Path("configs".into()), ..wish() },
-            Wish { selection: Selection::Label("configs".into()), ..wish() },
-            Wish { unpack: UnpackOptions { refuse_escaping_links: true }, ..wish() },
-            Wish { scope: Scope("team".into()), ..wish() },
+            Wish {
+                reference: "quay.io/a/b:v2".parse().unwrap(),
+                ..wish()
+            },
+            Wish {
+                platform: "linux/arm64".parse().unwrap(),
+                ..wish()
+            },
+            Wish {
+                selection: Selection::Path("configs".into()),
+                ..wish()
+            },
+            Wish {
+                selection: Selection::Label("configs".into()),
+                ..wish()
+            },
+            Wish {
+                unpack: UnpackOptions {
+                    refuse_escaping_links: true,
+                },
+                ..wish()
+            },
+            Wish {
+                scope: Scope("team".into()),
+                ..wish()
+            },
         ] {
             assert_ne!(other.id(), id, "{other:?}");
         }
@@ -212,7 +244,10 @@ mod tests {
 
     #[test]
     fn a_selected_path_is_cleaned_and_cannot_leave_the_image() {
-        assert_eq!(Selection::path("/configs/"), Ok(Selection::Path("configs".into())));
+        assert_eq!(
+            Selection::path("/configs/"),
+            Ok(Selection::Path("configs".into()))
+        );
         assert_eq!(Selection::path("./a//b/."), Ok(Selection::Path("a/b".into())));
         assert_eq!(Selection::path("/"), Ok(Selection::All));
         assert!(Selection::path("a/../../b").is_err());
@@ -223,7 +258,9 @@ mod tests {
     fn content_is_shared_where_it_is_the_same() {
         let digest = Digest::sha256(b"manifest");
         let plain = UnpackOptions::default();
-        let strict = UnpackOptions { refuse_escaping_links: true };
+        let strict = UnpackOptions {
+            refuse_escaping_links: true,
+        };
         assert_eq!(content_name(&digest, "", &plain), digest.file_name());
         let names = [
             content_name(&digest, "", &plain),
