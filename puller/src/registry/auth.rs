@@ -166,12 +166,11 @@ impl Demand {
 
 fn realm_of(challenge: &Challenge, site: &Site) -> Result<Realm, String> {
     let realm = challenge.parameter("realm").unwrap_or_default();
-    let mut url = site
-        .base
-        .join(realm)
-        .ok()
-        .filter(|url| !realm.is_empty() && url.has_host())
-        .ok_or("naming a token server that is no URL")?;
+    let no_url = "naming a token server that is no URL";
+    if realm.is_empty() {
+        return Err(no_url.to_owned());
+    }
+    let mut url = site.base.join(realm).map_err(|_| no_url)?;
     match url.scheme() {
         "https" => {}
         "http" if site.is_plain() => {}
@@ -182,7 +181,7 @@ fn realm_of(challenge: &Challenge, site: &Site) -> Result<Realm, String> {
             ));
         }
     }
-    redirect::strip_userinfo(&mut url).map_err(|()| "naming a token server without a host")?;
+    redirect::strip_userinfo(&mut url).map_err(|()| no_url)?;
     let service = challenge
         .parameter("service")
         .filter(|service| !service.is_empty());

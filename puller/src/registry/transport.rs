@@ -136,7 +136,7 @@ impl Transport {
     /// Asks until there is an answer with success, or nothing is left to try.
     async fn ask(&self, repository: &Repository, question: &Question<'_>) -> Result<Answer, Failure> {
         self.pauses.wait(&repository.registry, &repository.activity).await;
-        let site = Site::of(repository, &self.schemes, &self.wire.guard).await?;
+        let site = self.site(repository).await?;
         let failure = match self.ask_at(&site, repository, question).await {
             Err(failure) if failure.fault.reason == Reason::BlockedByPolicy => failure,
             result => return result,
@@ -145,11 +145,18 @@ impl Transport {
         if let Some(host) = site.base.host_str() {
             self.wire.guard.forget(host);
         }
-        let moved = Site::of(repository, &self.schemes, &self.wire.guard).await?;
+        let moved = self.site(repository).await?;
         if moved.reach == site.reach {
             return Err(failure);
         }
         self.ask_at(&moved, repository, question).await
+    }
+
+    async fn site(&self, repository: &Repository) -> Result<Site, Fault> {
+        let _wait = repository
+            .activity
+            .waiting_for(format!("an answer from {}", repository.registry));
+        Site::of(repository, &self.schemes, &self.wire.guard).await
     }
 
     /// The same at one place: with the credentials that are asked for, and once more where a storage

@@ -62,7 +62,7 @@ impl Index {
                 .is_some_and(|p| p.os == "unknown" && p.architecture == "unknown");
             Ok(Entry {
                 attestation: unknown || descriptor.annotations.contains_key(REFERENCE_TYPE),
-                platform: platform.map(|platform| platform.check()),
+                platform: platform.map(WirePlatform::check),
                 descriptor,
             })
         };
