@@ -8,7 +8,7 @@
 //! | `pause` | pauses that the registry asked for |
 //! | `site`, `scheme` | where the registry is, and whether it speaks TLS |
 //! | `auth`, `token`, `keyring` | credentials: which, when, and what is made of them |
-//! | `wire`, `redirect`, `address` | redirects, the rules for addresses, timeouts, the HTTP client |
+//! | `wire`, `redirect`, `address`, `proxy` | redirects, the rules for addresses, timeouts, the HTTP clients |
 //!
 //! `challenge`, `retry_after` and `range` parse headers, `fault` makes faults of answers, and
 //! [`manifest`] makes sense of the documents that came.
@@ -30,6 +30,7 @@ mod fault;
 mod keyring;
 pub mod manifest;
 mod pause;
+mod proxy;
 mod range;
 mod redirect;
 mod retry_after;

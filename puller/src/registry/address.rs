@@ -130,10 +130,10 @@ pub(super) struct Guard {
 }
 
 impl Guard {
-    pub(super) fn new(allow: AllowPrivate) -> Self {
+    pub(super) fn new(allow: AllowPrivate, proxies: HashSet<String>) -> Self {
         Self {
             allow,
-            proxies: proxies_of(|name| std::env::var(name).ok()),
+            proxies,
             reaches: Mutex::default(),
         }
     }
@@ -249,34 +249,6 @@ fn reach_of_addresses(addresses: impl IntoIterator<Item = IpAddr>) -> Reach {
     } else {
         Reach::Public
     }
-}
-
-/// The hosts of the proxies that the HTTP client takes from the environment.
-fn proxies_of(variable: impl Fn(&str) -> Option<String>) -> HashSet<String> {
-    [
-        "HTTP_PROXY",
-        "http_proxy",
-        "HTTPS_PROXY",
-        "https_proxy",
-        "ALL_PROXY",
-        "all_proxy",
-    ]
-    .into_iter()
-    .filter_map(variable)
-    .filter_map(|proxy| {
-        let proxy = if proxy.contains("://") {
-            proxy
-        } else {
-            format!("http://{proxy}")
-        };
-        let host = Url::parse(&proxy)
-            .ok()?
-            .host_str()?
-            .trim_end_matches('.')
-            .to_owned();
-        Some(host)
-    })
-    .collect()
 }
 
 /// Resolves names for the client of one [`Reach`].

@@ -17,7 +17,9 @@ use url::Url;
 
 use super::{
     address::{Guard, Reach, Resolver},
-    fault, redirect, retry_after,
+    fault,
+    proxy::Proxies,
+    redirect, retry_after,
     settings::Settings,
 };
 use crate::{
@@ -81,7 +83,11 @@ pub(super) struct Answer {
 
 impl Wire {
     pub(super) fn new(settings: &Settings) -> Result<Self, Error> {
-        let guard = Arc::new(Guard::new(settings.allow_private.clone()));
+        let proxies = Proxies::of_environment()?;
+        let guard = Arc::new(Guard::new(
+            settings.allow_private.clone(),
+            proxies.hosts().clone(),
+        ));
         let mut roots = Vec::new();
         for file in &settings.ca_files {
             let bad = |problem: String| Error::Config(format!("the CA file {}: {problem}", file.display()));
@@ -93,7 +99,7 @@ impl Wire {
             }
             roots.extend(found);
         }
-        let client = |reach| client(settings, &roots, &guard, reach);
+        let client = |reach| client(settings, &roots, &proxies, &guard, reach);
         Ok(Self {
             public: client(Reach::Public)?,
             inside: client(Reach::Inside)?,
@@ -182,11 +188,13 @@ impl Wire {
 fn client(
     settings: &Settings,
     roots: &[reqwest::Certificate],
+    proxies: &Proxies,
     guard: &Arc<Guard>,
     reach: Reach,
 ) -> Result<reqwest::Client, Error> {
     let builder = || {
-        reqwest::Client::builder()
+        proxies
+            .apply(reqwest::Client::builder())
             .user_agent(&settings.user_agent)
             .redirect(reqwest::redirect::Policy::none())
             .referer(false)

@@ -138,16 +138,3 @@ async fn a_loopback_name_is_inside() {
     let found = guard.resolve("localhost", 1, Reach::Public).await.unwrap_err();
     assert!(found.downcast_ref::<Refused>().is_some(), "{found}");
 }
-
-#[test]
-fn finds_the_proxies_of_the_environment() {
-    let proxies = proxies_of(|name| match name {
-        "HTTPS_PROXY" => Some("http://user:pass@proxy.corp:3128".into()),
-        "http_proxy" => Some("other.corp:80".into()),
-        _ => None,
-    });
-    assert_eq!(
-        proxies,
-        HashSet::from(["proxy.corp".to_owned(), "other.corp".to_owned()])
-    );
-}

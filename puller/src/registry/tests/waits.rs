@@ -167,3 +167,25 @@ async fn a_connection_that_closes_without_an_answer_is_a_network_fault() {
     assert_eq!(fault.reason, Reason::Network, "{fault}");
     task.abort();
 }
+
+/// What the puller was made for: a registry that accepts connections and never answers.
+#[tokio::test]
+async fn a_registry_that_accepts_and_says_nothing_is_a_timeout() {
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let name = listener.local_addr().unwrap().to_string();
+    let task = tokio::spawn(async move {
+        let mut kept = Vec::new();
+        loop {
+            kept.push(listener.accept().await.unwrap());
+        }
+    });
+    let repository = repository(&name);
+    let activity = Arc::clone(&repository.activity);
+    let asking = tokio::spawn(async move { short_idle().resolve(&repository, "v1").await });
+    while activity.waits_for().is_empty() {
+        tokio::task::yield_now().await;
+    }
+    assert_eq!(activity.waits_for(), format!("an answer from {name}"));
+    assert_eq!(asking.await.unwrap().unwrap_err().reason, Reason::Timeout);
+    task.abort();
+}
