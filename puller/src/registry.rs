@@ -5,6 +5,7 @@
 //! | file | what it adds |
 //! |---|---|
 //! | `transport` | what is asked, fallbacks, caps, verification of documents |
+//! | `exchange` | one question until it has its answer: the order of what follows |
 //! | `pause` | pauses that the registry asked for |
 //! | `site`, `scheme` | where the registry is, and whether it speaks TLS |
 //! | `auth`, `token`, `keyring` | credentials: which, when, and what is made of them |
@@ -26,6 +27,7 @@ use crate::{
 mod address;
 mod auth;
 mod challenge;
+mod exchange;
 mod fault;
 mod keyring;
 pub mod manifest;

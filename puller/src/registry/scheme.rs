@@ -2,7 +2,8 @@
 //!
 //! Always, but for hosts that may use plain HTTP: loopback ones and those in the settings. These are
 //! asked first whether they speak TLS, and the answer is remembered, so that a local registry works
-//! with and without it and a certificate that is wrong is never answered by going without.
+//! with and without it and a certificate that is wrong is never answered by going without. A host that
+//! has spoken TLS once is never again asked without it: our credentials would follow.
 
 use std::{
     collections::HashMap,
@@ -23,7 +24,7 @@ use super::address::{Guard, Reach};
 /// that waits for the rest of an HTTP request says nothing.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// How long an answer is remembered.
+/// How long it is remembered that a host does not speak TLS.
 const REMEMBERED: Duration = Duration::from_secs(600);
 
 /// First bytes of a TLS record that a server may begin with (RFC 8446 section 5.1).
@@ -35,8 +36,15 @@ const HANDSHAKE: u8 = 22;
 pub(super) struct Schemes {
     plain: Vec<String>,
     tls: Arc<rustls::ClientConfig>,
-    /// By host and port: whether TLS is spoken there.
-    known: Mutex<HashMap<String, (Instant, bool)>>,
+    /// By host and port.
+    known: Mutex<HashMap<String, Known>>,
+}
+
+#[derive(Debug, Clone, Copy)]
+enum Known {
+    Tls,
+    /// Found out then.
+    Plain(Instant),
 }
 
 impl Schemes {
@@ -64,10 +72,10 @@ impl Schemes {
         let name = super::fault::authority(url);
         {
             let known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-            if let Some((when, tls)) = known.get(&name)
-                && when.elapsed() < REMEMBERED
-            {
-                return *tls;
+            match known.get(&name) {
+                Some(Known::Tls) => return true,
+                Some(Known::Plain(when)) if when.elapsed() < REMEMBERED => return false,
+                _ => {}
             }
         }
         let Some(tls) = self.probe(url, guard, reach).await else {
@@ -76,14 +84,24 @@ impl Schemes {
         };
         tracing::debug!(registry = name, tls, "found out whether the registry speaks TLS");
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.insert(name, (Instant::now(), tls));
+        // Of two answers that cross, TLS stays.
+        let tls = tls || matches!(known.get(&name), Some(Known::Tls));
+        let answer = if tls {
+            Known::Tls
+        } else {
+            Known::Plain(Instant::now())
+        };
+        known.insert(name, answer);
         tls
     }
 
-    /// Forgets what is known of a host, because a request found it otherwise.
+    /// Forgets that a host does not speak TLS, because a request found it otherwise.
     pub(super) fn forget(&self, url: &Url) {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        known.remove(&super::fault::authority(url));
+        let name = super::fault::authority(url);
+        if let Some(Known::Plain(_)) = known.get(&name) {
+            known.remove(&name);
+        }
     }
 
     fn may_be_plain(&self, url: &Url) -> bool {
@@ -163,5 +181,20 @@ mod tests {
         ] {
             assert_eq!(schemes.may_be_plain(&url.parse().unwrap()), may, "{url}");
         }
+    }
+
+    #[test]
+    fn only_plain_is_forgotten() {
+        let provider = Arc::new(rustls::crypto::aws_lc_rs::default_provider());
+        let schemes = Schemes::new(&[], provider).unwrap();
+        let mut known = schemes.known.lock().unwrap();
+        known.insert("localhost:1".into(), Known::Tls);
+        known.insert("localhost:2".into(), Known::Plain(Instant::now()));
+        drop(known);
+        for port in [1, 2] {
+            schemes.forget(&format!("http://localhost:{port}/").parse().unwrap());
+        }
+        let known = schemes.known.lock().unwrap();
+        assert!(known.contains_key("localhost:1") && !known.contains_key("localhost:2"));
     }
 }
