@@ -18,7 +18,7 @@ use super::{
     wire::{Answer, Call, Wire},
 };
 use crate::{
-    domain::{Activity, Reason},
+    domain::{Activity, Reason, Secret},
     error::Fault,
 };
 
@@ -88,7 +88,7 @@ pub(super) async fn fetch(
             form.append_pair("service", service);
         }
         call.method = Method::POST;
-        call.form = Some(form.finish());
+        call.form = Some(Secret::new(form.finish()));
     } else {
         add_query(&mut call.url, service, scope);
         if let Some(Credential::Login { username, password }) = credential {

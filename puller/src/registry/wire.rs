@@ -23,7 +23,7 @@ use super::{
     settings::Settings,
 };
 use crate::{
-    domain::{Activity, Reason},
+    domain::{Activity, Reason, Secret},
     error::{Error, Fault},
 };
 
@@ -58,7 +58,7 @@ pub(super) struct Call<'a> {
     /// Sent to the URL's own origin only.
     pub(super) authorization: Option<HeaderValue>,
     /// A form to be posted. Such a request is not redirected.
-    pub(super) form: Option<String>,
+    pub(super) form: Option<Secret<String>>,
     /// Whether redirects may lead to plain HTTP.
     pub(super) plain: bool,
     pub(super) reach: Reach,
@@ -174,7 +174,7 @@ impl Wire {
         if let Some(form) = &call.form {
             request = request
                 .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-                .body(form.clone());
+                .body(form.expose().clone());
         }
         let host = fault::authority(url);
         let _wait = call.activity.waiting_for(format!("an answer from {host}"));
