@@ -1,4 +1,18 @@
 //! The only place that speaks to registries.
+//!
+//! [`Transport`] is the one implementation of [`Registry`]. A request passes, from the outside in:
+//!
+//! | file | what it adds |
+//! |---|---|
+//! | `transport` | what is asked, fallbacks, caps, verification of documents |
+//! | `exchange` | one question until it has its answer: the order of what follows |
+//! | `pause` | pauses that the registry asked for |
+//! | `site`, `scheme` | where the registry is, and whether it speaks TLS |
+//! | `auth`, `token`, `keyring` | credentials: which, when, and what is made of them |
+//! | `wire`, `redirect`, `address`, `proxy` | redirects, the rules for addresses, timeouts, the HTTP clients |
+//!
+//! `challenge`, `retry_after` and `range` parse headers, `fault` makes faults of answers, and
+//! [`manifest`] makes sense of the documents that came.
 
 use std::sync::Arc;
 
@@ -9,6 +23,29 @@ use crate::{
     domain::{Activity, Digest, Scope},
     error::Fault,
 };
+
+mod address;
+mod auth;
+mod challenge;
+mod exchange;
+mod fault;
+mod keyring;
+pub mod manifest;
+mod pause;
+mod proxy;
+mod range;
+mod redirect;
+mod retry_after;
+mod scheme;
+mod settings;
+mod site;
+mod token;
+mod transport;
+mod wire;
+
+pub use keyring::{InvalidConfig, Keyring};
+pub use settings::{AllowPrivate, Settings};
+pub use transport::Transport;
 
 /// A repository as one attempt may use it: where it is, whose credentials are used, and where to say
 /// what is waited for.
@@ -90,3 +127,6 @@ impl std::fmt::Debug for BlobStream {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,0 +1,331 @@
+//! One question to a repository and all that it takes to have an answer: pauses, credentials, and
+//! second tries where they make sense.
+
+use std::sync::Arc;
+
+use http::{
+    HeaderMap, HeaderValue, Method, StatusCode,
+    header::{ACCEPT, RANGE},
+};
+use oci_client::manifest::{
+    IMAGE_MANIFEST_LIST_MEDIA_TYPE, IMAGE_MANIFEST_MEDIA_TYPE, OCI_IMAGE_INDEX_MEDIA_TYPE,
+    OCI_IMAGE_MEDIA_TYPE,
+};
+
+use super::{
+    Repository,
+    auth::{Demand, Means, Sessions, Tried},
+    challenge, fault,
+    keyring::Keyring,
+    pause::Pauses,
+    scheme::Schemes,
+    settings::Settings,
+    site::{self, Site},
+    wire::{Answer, Call, Wire},
+};
+use crate::{
+    domain::Reason,
+    error::{Error, Fault},
+};
+
+/// Asks all registries, and remembers what holds for more than one question.
+#[derive(Debug)]
+pub(super) struct Exchange {
+    wire: Wire,
+    schemes: Schemes,
+    sessions: Sessions,
+    pauses: Pauses,
+    keyring: Arc<Keyring>,
+}
+
+/// What is asked of a repository.
+#[derive(Debug)]
+pub(super) struct Question<'a> {
+    pub(super) method: Method,
+    kind: &'static str,
+    name: &'a str,
+    offset: u64,
+}
+
+impl<'a> Question<'a> {
+    pub(super) fn manifest(method: Method, name: &'a str) -> Self {
+        Self {
+            method,
+            kind: "manifests",
+            name,
+            offset: 0,
+        }
+    }
+
+    pub(super) fn blob(method: Method, name: &'a str, offset: u64) -> Self {
+        Self {
+            method,
+            kind: "blobs",
+            name,
+            offset,
+        }
+    }
+
+    fn headers(&self) -> HeaderMap {
+        let mut headers = HeaderMap::new();
+        if self.kind == "manifests" {
+            // One field with all of them: some registries look at the first field only.
+            let types = [
+                OCI_IMAGE_INDEX_MEDIA_TYPE,
+                OCI_IMAGE_MEDIA_TYPE,
+                IMAGE_MANIFEST_LIST_MEDIA_TYPE,
+                IMAGE_MANIFEST_MEDIA_TYPE,
+            ];
+            let accept = HeaderValue::try_from(types.join(", ")).expect("media types are header values");
+            headers.insert(ACCEPT, accept);
+        }
+        if self.offset > 0 {
+            let range =
+                HeaderValue::try_from(format!("bytes={}-", self.offset)).expect("a range is a header value");
+            headers.insert(RANGE, range);
+        }
+        headers
+    }
+}
+
+/// An answer without success, and its status if there was an answer.
+#[derive(Debug)]
+pub(super) struct Failure {
+    pub(super) status: Option<StatusCode>,
+    pub(super) fault: Fault,
+}
+
+impl From<Failure> for Fault {
+    fn from(failure: Failure) -> Self {
+        failure.fault
+    }
+}
+
+impl From<Fault> for Failure {
+    fn from(fault: Fault) -> Self {
+        Self { status: None, fault }
+    }
+}
+
+impl Exchange {
+    pub(super) fn new(settings: &Settings, keyring: Arc<Keyring>) -> Result<Self, Error> {
+        // Fails if there is one already, which is then the one to be used.
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let provider = rustls::crypto::CryptoProvider::get_default().map_or_else(
+            || Arc::new(rustls::crypto::aws_lc_rs::default_provider()),
+            Arc::clone,
+        );
+        let schemes = Schemes::new(&settings.plain_http, provider)
+            .map_err(|error| Error::Config(format!("the TLS provider: {error}")))?;
+        Ok(Self {
+            wire: Wire::new(settings)?,
+            schemes,
+            sessions: Sessions::default(),
+            pauses: Pauses::default(),
+            keyring,
+        })
+    }
+
+    /// Asks until there is an answer with success, or nothing is left to try.
+    pub(super) async fn ask(
+        &self,
+        repository: &Repository,
+        question: &Question<'_>,
+    ) -> Result<Answer, Failure> {
+        self.pauses.wait(&repository.registry, &repository.activity).await;
+        let site = self.site(repository).await?;
+        let failure = match self.ask_at(&site, repository, question).await {
+            Err(failure) if failure.fault.reason == Reason::BlockedByPolicy => failure,
+            result => return result,
+        };
+        // The registry may have moved since its place was looked up.
+        if let Some(host) = site.base.host_str() {
+            self.wire.guard.forget(host);
+        }
+        let moved = self.site(repository).await?;
+        if moved.reach == site.reach {
+            return Err(failure);
+        }
+        self.ask_at(&moved, repository, question).await
+    }
+
+    async fn site(&self, repository: &Repository) -> Result<Site, Fault> {
+        let _wait = repository
+            .activity
+            .waiting_for(format!("an answer from {}", repository.registry));
+        Site::of(repository, &self.schemes, &self.wire.guard).await
+    }
+
+    /// The same at one place: with the credentials that are asked for, and once more where a storage
+    /// refuses a link that the registry gave.
+    async fn ask_at(
+        &self,
+        site: &Site,
+        repository: &Repository,
+        question: &Question<'_>,
+    ) -> Result<Answer, Failure> {
+        let candidates = self
+            .keyring
+            .candidates(&repository.scope, &repository.registry, &repository.path)
+            .ok_or_else(|| awaits_values(repository))?;
+        let session = self.sessions.of(repository);
+        let means = Means {
+            wire: &self.wire,
+            site,
+            repository,
+            candidates,
+        };
+        let mut call = Call {
+            method: question.method.clone(),
+            url: site.url(&repository.path, question.kind, question.name)?,
+            headers: question.headers(),
+            authorization: None,
+            form: None,
+            plain: site.is_plain(),
+            reach: site.reach,
+            activity: &repository.activity,
+        };
+        let mut pass = session
+            .ready(&means)
+            .await
+            .map_err(|fault| self.noted(repository, fault))?;
+        let mut tried = Tried::default();
+        let mut asked_storage_again = false;
+        loop {
+            self.pauses.wait(&repository.registry, &repository.activity).await;
+            call.authorization = pass.as_ref().map(|pass| pass.header.clone());
+            let answer = match self.wire.ask(&call).await {
+                Ok(answer) => answer,
+                Err(fault) => return Err(self.doubted(site, fault).into()),
+            };
+            let status = answer.status();
+            if status.is_success() {
+                return Ok(answer);
+            }
+            let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+            if refused && !answer.at_home {
+                // A presigned link may have expired on the way; the registry gives a new one.
+                if asked_storage_again {
+                    return Err(self.failure(repository, site, answer).await);
+                }
+                asked_storage_again = true;
+                continue;
+            }
+            let challenges = challenge::all(answer.headers());
+            let more = match (status, &pass) {
+                (StatusCode::UNAUTHORIZED, _) => match Demand::of(&challenges, site) {
+                    Ok(demand) => {
+                        session
+                            .next(&means, pass.as_ref(), &demand, &challenges, &mut tried)
+                            .await
+                    }
+                    Err(problem) => {
+                        let mut failure = self.failure(repository, site, answer).await;
+                        failure.fault.happened.push_str(&format!(", {problem}"));
+                        return Err(failure);
+                    }
+                },
+                (StatusCode::FORBIDDEN, Some(used)) => session.another(&means, used, &mut tried).await,
+                _ => Ok(None),
+            };
+            match more {
+                Ok(Some(next)) => pass = Some(next),
+                Ok(None) => {
+                    if let Some(pass) = pass.filter(|_| refused) {
+                        session.drop_pass(&pass).await;
+                    }
+                    return Err(self.failure(repository, site, answer).await);
+                }
+                Err(fault) => {
+                    return Err(Failure {
+                        status: Some(status),
+                        fault: self.noted(repository, fault),
+                    });
+                }
+            }
+        }
+    }
+
+    /// HEAD, and GET where that fails in any way that a GET may not: registries answer HEAD with 403,
+    /// 404, 405 and worse where GET works, and an error to GET comes with its reasons.
+    pub(super) async fn head_or_get(
+        &self,
+        repository: &Repository,
+        mut question: Question<'_>,
+    ) -> Result<Answer, Fault> {
+        let failure = match self.ask(repository, &question).await {
+            Ok(answer) => return Ok(answer),
+            Err(failure) => failure,
+        };
+        match failure.status {
+            None | Some(StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS) => Err(failure.fault),
+            Some(_) => {
+                question.method = Method::GET;
+                Ok(self.ask(repository, &question).await?)
+            }
+        }
+    }
+
+    /// The failure that an answer is, with what would be right.
+    async fn failure(&self, repository: &Repository, site: &Site, answer: Answer) -> Failure {
+        let status = answer.status();
+        let Site { registry, whose, .. } = site;
+        let remedy = match status.as_u16() {
+            _ if !answer.at_home => format!("look at the storage of {registry}"),
+            400 if site.is_plain() => {
+                self.schemes.forget(&site.base);
+                String::new()
+            }
+            401 => format!(
+                "check that {whose} for {registry} are right and may pull {}",
+                repository.path
+            ),
+            403 => format!(
+                "let the account of {whose} for {registry} pull {}",
+                repository.path
+            ),
+            404 => format!("check the name; or {whose} may not see it"),
+            407 => "check the credentials of the proxy".to_owned(),
+            _ => String::new(),
+        };
+        let fault = answer.into_fault(remedy).await;
+        Failure {
+            status: Some(status),
+            fault: self.noted(repository, fault),
+        }
+    }
+
+    /// Begins the pause that a fault asks for.
+    fn noted(&self, repository: &Repository, fault: Fault) -> Fault {
+        if fault.reason == Reason::RateLimited {
+            self.pauses.begin(&repository.registry, fault.retry_after);
+        }
+        fault
+    }
+
+    /// Forgets how the registry is spoken to, if a fault puts that in doubt.
+    fn doubted(&self, site: &Site, fault: Fault) -> Fault {
+        if fault::doubts_protocol(&fault) {
+            self.schemes.forget(&site.base);
+        }
+        fault
+    }
+}
+
+fn awaits_values(repository: &Repository) -> Fault {
+    let Repository {
+        registry,
+        path,
+        scope,
+        ..
+    } = repository;
+    Fault::new(
+        Reason::Unauthorized,
+        format!("{registry}/{path}"),
+        format!(
+            "{} are not here; they are kept in memory only",
+            site::whose(scope)
+        ),
+        "waits for a Fetch that brings them",
+    )
+}

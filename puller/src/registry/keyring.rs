@@ -1,0 +1,171 @@
+//! Whose credentials are used for what.
+//!
+//! Credentials live in scopes that never mix: the daemon's own, read from its files, and those that
+//! came by `Fetch`, kept in memory under the name they came with. Nothing of a scope is ever used for
+//! another, and a scope whose values are gone (after a restart) is not tried without them.
+
+use std::{
+    collections::HashMap,
+    fs, io,
+    os::unix::fs::MetadataExt,
+    path::{Path, PathBuf},
+    sync::{Arc, Mutex, PoisonError},
+    time::SystemTime,
+};
+
+use crate::domain::Scope;
+
+mod config;
+
+pub(super) use config::Credential;
+pub use config::InvalidConfig;
+
+use config::Config;
+
+/// The credentials of all scopes.
+#[derive(Debug)]
+pub struct Keyring {
+    files: Mutex<Vec<File>>,
+    scopes: Mutex<HashMap<Scope, Arc<Config>>>,
+}
+
+/// One of the daemon's own files, as it was when last read.
+#[derive(Debug)]
+struct File {
+    path: PathBuf,
+    /// `None`: it wasn't there.
+    stamp: Option<Stamp>,
+    config: Arc<Config>,
+}
+
+/// What changes when a file does; a mounted Secret is replaced by another inode.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+struct Stamp {
+    modified: Option<SystemTime>,
+    length: u64,
+    inode: u64,
+}
+
+impl Keyring {
+    /// A keyring whose empty scope is made of these Docker `config.json` files, which need not exist
+    /// (yet): they are read again whenever they change. Where two say something of the same place, the
+    /// earlier file goes first.
+    pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
+        let files = files.into_iter().map(|path| File {
+            path,
+            stamp: None,
+            config: Arc::default(),
+        });
+        Self {
+            files: Mutex::new(files.collect()),
+            scopes: Mutex::default(),
+        }
+    }
+
+    /// Puts the values of a named scope, in the form of a Docker `config.json`, in place of those it
+    /// had. Says whether they differ.
+    ///
+    /// # Errors
+    /// The scope is the daemon's, or the values are no such config; what the scope had stays.
+    pub fn set(&self, scope: &Scope, config: &[u8]) -> Result<bool, InvalidConfig> {
+        if scope.is_daemon() {
+            return Err(InvalidConfig::daemon_scope());
+        }
+        let (config, _) = Config::parse(config)?;
+        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        let differs = scopes.get(scope).is_none_or(|old| **old != config);
+        if differs {
+            scopes.insert(scope.clone(), Arc::new(config));
+        }
+        Ok(differs)
+    }
+
+    /// Drops the values of a named scope.
+    pub fn forget(&self, scope: &Scope) {
+        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        scopes.remove(scope);
+    }
+
+    /// Whether the values of a scope are here. The daemon's always are.
+    pub fn has(&self, scope: &Scope) -> bool {
+        let scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        scope.is_daemon() || scopes.contains_key(scope)
+    }
+
+    /// The credentials that a scope has for a repository, the most specific first; none: it is asked
+    /// anonymously. `None`: the values of the scope are not here, so that nothing may be asked.
+    pub(super) fn candidates(
+        &self,
+        scope: &Scope,
+        registry: &str,
+        repository: &str,
+    ) -> Option<Vec<Credential>> {
+        let configs = if scope.is_daemon() {
+            let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+            files.iter_mut().map(|file| Arc::clone(file.refresh())).collect()
+        } else {
+            let scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+            vec![Arc::clone(scopes.get(scope)?)]
+        };
+        Some(config::candidates(&configs, registry, repository))
+    }
+}
+
+impl File {
+    /// The file's config as it is now.
+    fn refresh(&mut self) -> &Arc<Config> {
+        let stamp = match Stamp::of(&self.path) {
+            Ok(stamp) => Some(stamp),
+            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Err(error) => {
+                tracing::warn!(file = %self.path.display(), %error, "cannot look at a file with credentials");
+                return &self.config;
+            }
+        };
+        if stamp == self.stamp {
+            return &self.config;
+        }
+        // Taken before the file is read: if it changes in between, it is read once more.
+        self.stamp = stamp;
+        if stamp.is_none() {
+            tracing::info!(file = %self.path.display(), "a file with credentials is gone");
+            self.config = Arc::default();
+            return &self.config;
+        }
+        let read = fs::read(&self.path).map_err(|error| error.to_string());
+        match read.and_then(|bytes| Config::parse(&bytes).map_err(|error| error.to_string())) {
+            Ok((config, helpers)) => {
+                if helpers {
+                    tracing::warn!(
+                        file = %self.path.display(),
+                        "credential helpers (credsStore, credHelpers) are not supported and are ignored"
+                    );
+                }
+                self.config = Arc::new(config);
+            }
+            // A file is often seen while somebody writes it; what it held is better than nothing.
+            Err(problem) => {
+                tracing::warn!(
+                    file = %self.path.display(),
+                    problem,
+                    "cannot use a file with credentials; going on with what it held before"
+                );
+            }
+        }
+        &self.config
+    }
+}
+
+impl Stamp {
+    fn of(path: &Path) -> io::Result<Self> {
+        let metadata = fs::metadata(path)?;
+        Ok(Self {
+            modified: metadata.modified().ok(),
+            length: metadata.len(),
+            inode: metadata.ino(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests;

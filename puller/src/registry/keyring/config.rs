@@ -1,0 +1,232 @@
+//! Docker's `config.json`, also as Kubernetes keeps it in Secrets: parsing and lookup.
+
+use std::{collections::BTreeMap, sync::Arc};
+
+use base64::{
+    Engine as _, alphabet,
+    engine::{DecodePaddingMode, GeneralPurpose, GeneralPurposeConfig},
+};
+use http::HeaderValue;
+use serde::Deserialize;
+
+use crate::domain::Secret;
+
+/// Docker writes padding; people who make the file by hand forget it.
+const LENIENT: GeneralPurpose = GeneralPurpose::new(
+    &alphabet::STANDARD,
+    GeneralPurposeConfig::new().with_decode_padding_mode(DecodePaddingMode::Indifferent),
+);
+
+/// The user name with which a password is an identity token.
+const TOKEN_USER: &str = "<token>";
+
+/// A way to show who we are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub(in crate::registry) enum Credential {
+    /// A user name and a password, or an access token in its place.
+    Login {
+        /// Who.
+        username: String,
+        /// The password.
+        password: Secret<String>,
+    },
+    /// An OAuth 2 refresh token for the token server.
+    Identity(Secret<String>),
+    /// A bearer token for the registry itself.
+    Registry(Secret<String>),
+}
+
+/// Why a text is no usable config. It never holds anything of the text but the names of registries.
+#[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
+#[error("the registry credentials are not usable: {0}")]
+pub struct InvalidConfig(String);
+
+impl InvalidConfig {
+    pub(super) fn daemon_scope() -> Self {
+        Self("the empty scope is the daemon's own and takes no values; name a scope".into())
+    }
+}
+
+/// The entries of one config.
+#[derive(Debug, Default, PartialEq, Eq)]
+pub(super) struct Config(Vec<Entry>);
+
+#[derive(Debug, PartialEq, Eq)]
+struct Entry {
+    key: Key,
+    credential: Credential,
+}
+
+/// What an entry is for.
+#[derive(Debug, Clone, PartialEq, Eq)]
+struct Key {
+    host: String,
+    /// Components that a repository must begin with. Empty: the whole host.
+    path: Vec<String>,
+    /// Whether the key is the registry's name, and not a URL or another name of it.
+    exact: bool,
+}
+
+#[derive(Deserialize)]
+struct Wire {
+    auths: Option<BTreeMap<String, WireEntry>>,
+    #[serde(rename = "credsStore")]
+    store: Option<String>,
+    #[serde(rename = "credHelpers")]
+    helpers: Option<BTreeMap<String, serde::de::IgnoredAny>>,
+}
+
+#[derive(Deserialize)]
+struct WireEntry {
+    #[serde(default)]
+    auth: Option<String>,
+    #[serde(default)]
+    username: Option<String>,
+    #[serde(default)]
+    password: Option<String>,
+    #[serde(default)]
+    identitytoken: Option<String>,
+    #[serde(default)]
+    registrytoken: Option<String>,
+}
+
+impl Config {
+    /// Parses a config; the flag says whether it names credential helpers. Without `auths` it may be
+    /// the older form (`.dockercfg`), which is the map alone.
+    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, bool), InvalidConfig> {
+        let wire: Wire = serde_json::from_slice(bytes).map_err(|error| unreadable(&error))?;
+        let helpers = wire.store.is_some_and(|store| !store.is_empty())
+            || wire.helpers.is_some_and(|helpers| !helpers.is_empty());
+        let auths = match wire.auths {
+            Some(auths) => auths,
+            // In the older form each value is an entry; a newer one without `auths` has others.
+            None => serde_json::from_slice(bytes).unwrap_or_default(),
+        };
+        let mut entries = Vec::new();
+        for (name, entry) in auths {
+            let key = Key::parse(&name);
+            if let Some(credential) = entry.credential(&name)? {
+                entries.push(Entry { key, credential });
+            }
+        }
+        Ok((Self(entries), helpers))
+    }
+}
+
+/// The error's own text may quote a value, so only its place is told.
+fn unreadable(error: &serde_json::Error) -> InvalidConfig {
+    let (line, column) = (error.line(), error.column());
+    InvalidConfig(match error.classify() {
+        serde_json::error::Category::Data => {
+            format!("a value at line {line}, column {column} is of the wrong type")
+        }
+        _ => format!("they are not JSON (line {line}, column {column})"),
+    })
+}
+
+impl WireEntry {
+    /// `None`: the entry is empty, as Docker writes it beside a credential helper.
+    fn credential(self, name: &str) -> Result<Option<Credential>, InvalidConfig> {
+        let name = crate::registry::fault::quoted(name);
+        let given = |value: Option<String>| value.filter(|value| !value.is_empty());
+        if let Some(token) = given(self.registrytoken) {
+            if HeaderValue::from_str(&format!("Bearer {token}")).is_err() {
+                return Err(InvalidConfig(format!(
+                    "the registrytoken for {name} holds control characters"
+                )));
+            }
+            return Ok(Some(Credential::Registry(Secret::new(token))));
+        }
+        if let Some(token) = given(self.identitytoken) {
+            return Ok(Some(Credential::Identity(Secret::new(token))));
+        }
+        let (username, password) = match given(self.auth) {
+            Some(auth) => {
+                decode(&auth).map_err(|problem| InvalidConfig(format!("the auth for {name} {problem}")))?
+            }
+            None => (
+                given(self.username).unwrap_or_default(),
+                given(self.password).unwrap_or_default(),
+            ),
+        };
+        if username.is_empty() && password.is_empty() {
+            return Ok(None);
+        }
+        let password = Secret::new(password);
+        Ok(Some(if username == TOKEN_USER {
+            Credential::Identity(password)
+        } else {
+            Credential::Login { username, password }
+        }))
+    }
+}
+
+/// User name and password from base64; Docker for Windows once padded them with NULs.
+fn decode(auth: &str) -> Result<(String, String), &'static str> {
+    let auth: String = auth.split_whitespace().collect();
+    let bytes = LENIENT.decode(auth).map_err(|_| "is not base64")?;
+    let text = String::from_utf8(bytes).map_err(|_| "is not UTF-8 under its base64")?;
+    let (username, password) = text
+        .split_once(':')
+        .ok_or("has no colon between user name and password")?;
+    Ok((username.to_owned(), password.trim_end_matches('\0').to_owned()))
+}
+
+impl Key {
+    fn parse(name: &str) -> Self {
+        let name = name.trim();
+        let lower = name.to_ascii_lowercase();
+        let scheme = ["https://", "http://"]
+            .into_iter()
+            .find(|scheme| lower.starts_with(scheme));
+        let rest = &name[scheme.map_or(0, str::len)..];
+        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
+        let host = host.to_ascii_lowercase();
+        // `https://x.io/v1/` and `x.io/v2/` are what `docker login` wrote for the host `x.io`.
+        let legacy = scheme.is_some() || matches!(path, "v1/" | "v2/");
+        let path = if legacy { "" } else { path.trim_end_matches('/') };
+        let canonical = canonical_host(&host);
+        Self {
+            path: path
+                .split('/')
+                .filter(|part| !part.is_empty())
+                .map(str::to_owned)
+                .collect(),
+            exact: !legacy && canonical == host,
+            host: canonical.to_owned(),
+        }
+    }
+
+    fn matches(&self, registry: &str, repository: &str) -> bool {
+        let mut parts = repository.split('/');
+        self.host == registry && self.path.iter().all(|wanted| parts.next() == Some(wanted))
+    }
+}
+
+/// Docker Hub has several names.
+fn canonical_host(host: &str) -> &str {
+    match host {
+        "index.docker.io" | "registry-1.docker.io" | "registry.hub.docker.com" => "docker.io",
+        host => host,
+    }
+}
+
+/// What some configs have for a repository, the most specific first; of two that are equally specific
+/// the earlier config's. Each value once.
+pub(super) fn candidates(configs: &[Arc<Config>], registry: &str, repository: &str) -> Vec<Credential> {
+    let registry = canonical_host(registry);
+    let mut entries: Vec<&Entry> = configs
+        .iter()
+        .flat_map(|config| &config.0)
+        .filter(|entry| entry.key.matches(registry, repository))
+        .collect();
+    // Stable: equals stay in the configs' order.
+    entries.sort_by_key(|entry| std::cmp::Reverse((entry.key.path.len(), entry.key.exact)));
+    let mut candidates: Vec<Credential> = Vec::new();
+    for entry in entries {
+        if !candidates.contains(&entry.credential) {
+            candidates.push(entry.credential.clone());
+        }
+    }
+    candidates
+}

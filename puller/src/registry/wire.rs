@@ -1,0 +1,336 @@
+//! The one way to a server: every request of the puller, to registries, their token servers and their
+//! storage, goes through [`Wire::ask`], which checks addresses, follows redirects and ends waits.
+
+use std::{
+    sync::Arc,
+    time::{Duration, SystemTime},
+};
+
+use bytes::{Bytes, BytesMut};
+use futures_util::stream::{self, BoxStream, StreamExt};
+use http::{
+    HeaderMap, HeaderValue, Method, StatusCode,
+    header::{AUTHORIZATION, CONTENT_TYPE, LOCATION},
+};
+use tokio::time::timeout;
+use url::Url;
+
+use super::{
+    address::{Guard, Reach, Resolver},
+    fault,
+    proxy::Proxies,
+    redirect, retry_after,
+    settings::Settings,
+};
+use crate::{
+    domain::{Activity, Reason, Secret},
+    error::{Error, Fault},
+};
+
+/// Most of an error's body that is read.
+const ERROR_CAP: usize = 64 << 10;
+
+/// How long an error's body may take: it is for the message only.
+const ERROR_PATIENCE: Duration = Duration::from_secs(5);
+
+/// A wait for the next bytes of a body is told after this.
+const QUIET: Duration = Duration::from_secs(1);
+
+/// Load balancers close idle connections after a minute or so; we do it first.
+const POOL_IDLE: Duration = Duration::from_secs(30);
+
+/// The HTTP clients, and the rules for using them.
+#[derive(Debug)]
+pub(super) struct Wire {
+    public: reqwest::Client,
+    inside: reqwest::Client,
+    pub(super) guard: Arc<Guard>,
+    pub(super) idle: Duration,
+}
+
+/// One request, before any redirect.
+#[derive(Debug)]
+pub(super) struct Call<'a> {
+    pub(super) method: Method,
+    pub(super) url: Url,
+    /// Kept at each hop.
+    pub(super) headers: HeaderMap,
+    /// Sent to the URL's own origin only.
+    pub(super) authorization: Option<HeaderValue>,
+    /// A form to be posted. Such a request is not redirected.
+    pub(super) form: Option<Secret<String>>,
+    /// Whether redirects may lead to plain HTTP.
+    pub(super) plain: bool,
+    pub(super) reach: Reach,
+    pub(super) activity: &'a Arc<Activity>,
+}
+
+/// An answer, whatever its status.
+#[derive(Debug)]
+pub(super) struct Answer {
+    response: reqwest::Response,
+    /// The request and the URL first asked, for messages.
+    asked: String,
+    head: bool,
+    /// Who answered.
+    pub(super) host: String,
+    /// Whether it is the origin that was asked first, which had our credentials and whose words may be
+    /// quoted.
+    pub(super) at_home: bool,
+    activity: Arc<Activity>,
+    idle: Duration,
+}
+
+impl Wire {
+    pub(super) fn new(settings: &Settings) -> Result<Self, Error> {
+        let proxies = Proxies::of_environment()?;
+        let guard = Arc::new(Guard::new(
+            settings.allow_private.clone(),
+            proxies.hosts().clone(),
+        ));
+        let mut roots = Vec::new();
+        for file in &settings.ca_files {
+            let bad = |problem: String| Error::Config(format!("the CA file {}: {problem}", file.display()));
+            let pem = std::fs::read(file).map_err(|error| bad(error.to_string()))?;
+            let found =
+                reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| bad(error.to_string()))?;
+            if found.is_empty() {
+                return Err(bad("holds no certificate in PEM form".to_owned()));
+            }
+            roots.extend(found);
+        }
+        let client = |reach| client(settings, &roots, &proxies, &guard, reach);
+        Ok(Self {
+            public: client(Reach::Public)?,
+            inside: client(Reach::Inside)?,
+            guard: Arc::clone(&guard),
+            idle: settings.idle_timeout,
+        })
+    }
+
+    /// Sends a request, follows its redirects, and gives the first answer that is none.
+    ///
+    /// # Errors
+    /// No answer came, or a redirect leads where we do not go.
+    pub(super) async fn ask(&self, call: &Call<'_>) -> Result<Answer, Fault> {
+        let asked = format!("{} {}", call.method, fault::shown(&call.url));
+        let mut url = call.url.clone();
+        let mut at_home = true;
+        for _ in 0..=redirect::MOST_HOPS {
+            let host = fault::authority(&url);
+            let response = self.send(call, &url, at_home, &asked).await?;
+            let status = response.status();
+            tracing::debug!(method = %call.method, url = fault::shown(&url), status = status.as_u16(), "answered");
+            if !redirect::is_redirect(status) || call.form.is_some() {
+                return Ok(Answer {
+                    response,
+                    asked,
+                    head: call.method == Method::HEAD,
+                    host,
+                    at_home,
+                    activity: Arc::clone(call.activity),
+                    idle: self.idle,
+                });
+            }
+            url = redirect::next(&url, response.headers().get(LOCATION), call.plain).map_err(|problem| {
+                Fault::new(
+                    Reason::RegistryError,
+                    asked.as_str(),
+                    format!("{host} answered {status}, a redirect {problem}"),
+                    "have the registry redirect to https URLs",
+                )
+            })?;
+            // Once away, never at home again: who led us away chose where we come back to.
+            at_home = at_home && redirect::same_origin(&url, &call.url);
+        }
+        Err(Fault::new(
+            Reason::RegistryError,
+            asked,
+            format!("more than {} redirects", redirect::MOST_HOPS),
+            "look for a loop in the registry's redirects",
+        ))
+    }
+
+    async fn send(
+        &self,
+        call: &Call<'_>,
+        url: &Url,
+        at_home: bool,
+        asked: &str,
+    ) -> Result<reqwest::Response, Fault> {
+        self.guard
+            .check(url, call.reach)
+            .map_err(|refused| fault::refused_address(asked, &refused))?;
+        let client = match call.reach {
+            Reach::Public => &self.public,
+            Reach::Inside => &self.inside,
+        };
+        let mut request = client
+            .request(call.method.clone(), url.clone())
+            .headers(call.headers.clone());
+        if let Some(authorization) = call.authorization.as_ref().filter(|_| at_home) {
+            request = request.header(AUTHORIZATION, authorization);
+        }
+        if let Some(form) = &call.form {
+            request = request
+                .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+                .body(form.expose().clone());
+        }
+        let host = fault::authority(url);
+        let _wait = call.activity.waiting_for(format!("an answer from {host}"));
+        match timeout(self.idle, request.send()).await {
+            Ok(sent) => sent.map_err(|error| fault::of_transport(asked, &host, &error)),
+            Err(_) => Err(fault::idle(asked, &host, self.idle)),
+        }
+    }
+}
+
+fn client(
+    settings: &Settings,
+    roots: &[reqwest::Certificate],
+    proxies: &Proxies,
+    guard: &Arc<Guard>,
+    reach: Reach,
+) -> Result<reqwest::Client, Error> {
+    let builder = || {
+        proxies
+            .apply(reqwest::Client::builder())
+            .user_agent(&settings.user_agent)
+            .redirect(reqwest::redirect::Policy::none())
+            .referer(false)
+            .connect_timeout(settings.connect_timeout)
+            .pool_idle_timeout(POOL_IDLE)
+            .dns_resolver(Resolver {
+                guard: Arc::clone(guard),
+                reach,
+            })
+    };
+    let with_system = builder().tls_certs_merge(roots.iter().cloned()).build();
+    with_system
+        .or_else(|error| {
+            // An image without CA certificates must not keep plain registries from being pulled from.
+            tracing::warn!(%error, "cannot use the system's CA certificates; only those of the CA files are trusted");
+            builder().tls_certs_only(roots.iter().cloned()).build()
+        })
+        .map_err(|error| Error::Config(format!("the HTTP client: {error}")))
+}
+
+impl Answer {
+    pub(super) fn status(&self) -> StatusCode {
+        self.response.status()
+    }
+
+    pub(super) fn headers(&self) -> &HeaderMap {
+        self.response.headers()
+    }
+
+    /// Whether it has no body because none was asked for.
+    pub(super) fn was_head(&self) -> bool {
+        self.head
+    }
+
+    /// What was asked, as faults say it.
+    pub(super) fn asked(&self) -> &str {
+        &self.asked
+    }
+
+    /// The pause that the answer asks for.
+    pub(super) fn retry_after(&self) -> Option<Duration> {
+        retry_after::of(self.headers(), SystemTime::now())
+    }
+
+    /// The fault that an answer without success is, with what the registry says of it.
+    pub(super) async fn into_fault(self, remedy: impl Into<String>) -> Fault {
+        let status = self.status();
+        let retry_after = match status {
+            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => self.retry_after(),
+            _ => None,
+        };
+        let asked = self.asked.clone();
+        let mut happened = format!("{} answered {status}", self.host);
+        let said = self.said().await;
+        if !said.is_empty() {
+            happened.push_str(": ");
+            happened.push_str(&said);
+        }
+        let mut fault = Fault::new(fault::reason_of(status), asked, happened, remedy);
+        fault.retry_after = retry_after;
+        fault
+    }
+
+    /// What the body of an error says; nothing, if it is not from the registry's own origin.
+    async fn said(mut self) -> String {
+        let mut body = BytesMut::new();
+        if !self.at_home {
+            return String::new();
+        }
+        // Whatever came of it is used: a body that breaks off must not hide the status.
+        let _ = timeout(ERROR_PATIENCE, async {
+            while let Ok(Some(chunk)) = self.response.chunk().await {
+                let room = ERROR_CAP - body.len();
+                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+                if body.len() >= ERROR_CAP {
+                    break;
+                }
+            }
+        })
+        .await;
+        fault::said(&body)
+    }
+
+    /// The whole body, if it is not longer than `cap`.
+    ///
+    /// # Errors
+    /// It is longer (`limit exceeded`), or it breaks off.
+    pub(super) async fn into_bytes(mut self, cap: usize) -> Result<Bytes, Fault> {
+        let too_long = |asked: &str| {
+            Fault::new(
+                Reason::LimitExceeded,
+                asked,
+                format!("the answer is longer than {cap} bytes"),
+                format!("at most {cap} bytes are read of such an answer"),
+            )
+        };
+        let announced = self.response.content_length().unwrap_or(0);
+        if announced > cap as u64 {
+            return Err(too_long(&self.asked));
+        }
+        // The announcement is bounded by the cap, but nothing has come yet that would justify it.
+        let mut body = BytesMut::new();
+        while let Some(chunk) = self.chunk().await? {
+            if body.len() + chunk.len() > cap {
+                return Err(too_long(&self.asked));
+            }
+            body.extend_from_slice(&chunk);
+        }
+        Ok(body.freeze())
+    }
+
+    /// The body as it arrives.
+    pub(super) fn into_chunks(self) -> BoxStream<'static, Result<Bytes, Fault>> {
+        // After a fault there is no more.
+        stream::unfold(Some(self), |answer| async {
+            let mut answer = answer?;
+            match answer.chunk().await {
+                Ok(Some(chunk)) => Some((Ok(chunk), Some(answer))),
+                Ok(None) => None,
+                Err(fault) => Some((Err(fault), None)),
+            }
+        })
+        .boxed()
+    }
+
+    async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+        let quiet = QUIET.min(self.idle);
+        let chunk = match timeout(quiet, self.response.chunk()).await {
+            Ok(chunk) => chunk,
+            Err(_) => {
+                let _wait = self.activity.waiting_for(format!("bytes from {}", self.host));
+                timeout(self.idle - quiet, self.response.chunk())
+                    .await
+                    .map_err(|_| fault::idle(&self.asked, &self.host, self.idle))?
+            }
+        };
+        chunk.map_err(|error| fault::of_transport(&self.asked, &self.host, &error))
+    }
+}
