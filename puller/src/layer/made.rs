@@ -59,7 +59,10 @@ impl Made {
 
     /// The file is written by the writer's job `job`; all jobs up to `done` are done.
     pub(super) fn add_pending(&mut self, key: Key, job: u64, done: u64) {
-        while let Some((job, key)) = self.order.pop_front_if(|(job, _)| *job <= done) {
+        while let Some(&(job, key)) = self.order.front()
+            && job <= done
+        {
+            self.order.pop_front();
             if self.pending.get(&key) == Some(&job) {
                 self.pending.remove(&key);
             }

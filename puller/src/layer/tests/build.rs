@@ -105,18 +105,18 @@ impl Layer {
         self.raw(&header(fields)).raw(data).raw(&vec![0; padding])
     }
 
-    fn sized(self, fields: Fields<'_>, data: &[u8]) -> Self {
+    fn sized(self, fields: &Fields<'_>, data: &[u8]) -> Self {
         self.entry(
             &Fields {
                 size: data.len() as u64,
-                ..fields
+                ..fields.clone()
             },
             data,
         )
     }
 
     pub(super) fn file(self, name: &str, data: impl AsRef<[u8]>) -> Self {
-        self.sized(Fields::new(name.as_bytes(), b'0'), data.as_ref())
+        self.sized(&Fields::new(name.as_bytes(), b'0'), data.as_ref())
     }
 
     pub(super) fn file_mode(self, name: &str, mode: u64) -> Self {
@@ -173,7 +173,7 @@ impl Layer {
             .iter()
             .flat_map(|(key, value)| record(key, value))
             .collect();
-        self.sized(Fields::new(b"PaxHeaders/x", b'x'), &body)
+        self.sized(&Fields::new(b"PaxHeaders/x", b'x'), &body)
     }
 
     /// PAX records for all entries that follow.
@@ -182,13 +182,13 @@ impl Layer {
             .iter()
             .flat_map(|(key, value)| record(key, value))
             .collect();
-        self.sized(Fields::new(b"pax_global_header", b'g'), &body)
+        self.sized(&Fields::new(b"pax_global_header", b'g'), &body)
     }
 
     /// A GNU long name (`L`) or long link (`K`) for the next entry.
     pub(super) fn gnu_long(self, kind: u8, text: &[u8]) -> Self {
         let body = [text, b"\0"].concat();
-        self.sized(Fields::new(b"././@LongLink", kind), &body)
+        self.sized(&Fields::new(b"././@LongLink", kind), &body)
     }
 
     /// The archive as it is, without an end.

@@ -171,7 +171,7 @@ fn long_names() {
     // Non-standard version bytes do not matter.
     let mut odd = gnu.clone().cut();
     odd[257..265].copy_from_slice(b"ustar  \0");
-    let block: &mut [u8; BLOCK] = odd[..BLOCK].as_mut_array().unwrap();
+    let block: &mut [u8; BLOCK] = odd.first_chunk_mut().unwrap();
     checksum(block);
     for layer in [gnu, pax, Layer::new().raw(&odd)] {
         let found = unpack([layer]).unwrap();
