@@ -2,7 +2,7 @@
 //!
 //! Whiteouts hide only what lower layers put there, wherever in the layer they stand, so every name that a
 //! layer makes must be known until its end. Names are kept as keyed hashes: 9 bytes each instead of a
-//! hundred. The key is random, so nobody can make two names collide; by chance it happens in one of ten
+//! hundred. The key is random, so nobody can make two names collide; by chance it happens in one of thirty
 //! million layers of a million entries, and then one whiteout may not be honoured.
 
 use std::{

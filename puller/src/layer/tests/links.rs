@@ -166,6 +166,21 @@ fn a_hard_link_sees_a_file_that_was_just_written() {
     assert!((0..500).all(|i| found[&format!("h{i}")] == file(&i.to_string())));
 }
 
+/// ext4 allows 65,000 names a file; beyond that the content is copied.
+#[test]
+fn a_file_may_have_more_names_than_the_file_system_allows() {
+    const NAMES: usize = 65_002;
+    let place = Place::new();
+    let mut tree = place.tree(TreeOptions::default(), Limits::default(), Resolver::Kernel);
+    let layer = (0..NAMES).fold(Layer::new().file("f", "f"), |layer, i| {
+        layer.hard_link(&format!("{i}"), "f")
+    });
+    tree.apply(inflate(layer.end()), "layer", None).unwrap();
+    assert_eq!(tree.finish().unwrap().files, NAMES as u64 + 1);
+    let last = place.root().join(format!("{}", NAMES - 1));
+    assert_eq!(fs::read(last).unwrap(), b"f");
+}
+
 #[test]
 fn a_file_replaced_by_a_later_layer_keeps_its_other_name() {
     let base = Layer::new().file("a", "old").hard_link("b", "a");
