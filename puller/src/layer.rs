@@ -13,7 +13,7 @@
 //!   as if the root were `/`; the last component is never followed. See [`Tree`].
 //! - It is bounded in bytes, entries, depth, path length and ratio, whatever is written of it: [`Limits`].
 //! - Owners, special files, extended attributes, setuid bits and modification times are not taken over
-//!   (consumers need none of them). All but the times are counted: [`Skipped`].
+//!   (consumers need none of them). All but the times are counted: [`Skipped`](crate::domain::Skipped).
 //!
 //! The compressed bytes are verified by whoever downloads them, the uncompressed ones here. Bytes that
 //! fail the first check usually look like a malformed layer to this module: a caller that knows of such a

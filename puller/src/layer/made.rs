@@ -2,7 +2,7 @@
 //!
 //! Whiteouts hide only what lower layers put there, wherever in the layer they stand, so every name that a
 //! layer makes must be known until its end. Names are kept as keyed hashes: 9 bytes each instead of a
-//! hundred. The key is random, so nobody can make two names collide; by chance it happens in one of ten
+//! hundred. The key is random, so nobody can make two names collide; by chance it happens in one of thirty
 //! million layers of a million entries, and then one whiteout may not be honoured.
 
 use std::{
@@ -59,7 +59,10 @@ impl Made {
 
     /// The file is written by the writer's job `job`; all jobs up to `done` are done.
     pub(super) fn add_pending(&mut self, key: Key, job: u64, done: u64) {
-        while let Some((job, key)) = self.order.pop_front_if(|(job, _)| *job <= done) {
+        while let Some(&(job, key)) = self.order.front()
+            && job <= done
+        {
+            self.order.pop_front();
             if self.pending.get(&key) == Some(&job) {
                 self.pending.remove(&key);
             }

@@ -16,7 +16,8 @@ use crate::{
     error::Fault,
 };
 
-use self::{parents::Resolver, selected::Selected};
+pub(super) use self::parents::Resolver;
+use self::selected::Selected;
 use super::{
     Inflate, Limits,
     archive::{Archive, Entry, Kind},
@@ -25,7 +26,7 @@ use super::{
     fault::{self, quoted},
     made::{Key, Made},
     path::{self, Meaning},
-    writer::{self, Creation, Job, Writer},
+    writer::{self, Creation, Failure, Job, Writer},
 };
 
 mod file;
@@ -157,7 +158,7 @@ impl Tree {
         }
         let mut bytes = archive.into_inner();
         bytes.drain()?;
-        self.writer.drain()?;
+        self.drain()?;
         self.read = bytes.read();
         match (diff_id, bytes.digest()) {
             (Some(wanted), Some(found)) if *wanted != found => Err(Fault::new(
@@ -367,8 +368,28 @@ impl Tree {
     /// Waits until a file that was handed to the writer is there.
     fn settle(&self, key: Key) -> Result<(), Fault> {
         match self.made.pending(key) {
-            Some(job) if job > self.writer.done() => self.writer.wait(job),
+            Some(job) if job > self.writer.done() => self
+                .writer
+                .wait(job)
+                .map_err(|failure| self.missing_file(failure)),
             _ => Ok(()),
+        }
+    }
+
+    /// Waits until all files that were handed to the writer are there.
+    fn drain(&self) -> Result<(), Fault> {
+        self.writer.drain().map_err(|failure| self.missing_file(failure))
+    }
+
+    fn missing_file(&self, failure: Failure) -> Fault {
+        match failure {
+            Failure::Write { name, errno } => self.volume("write", &name, errno),
+            Failure::Died => Fault::new(
+                Reason::Internal,
+                format!("unpack {}", self.layer),
+                "the thread that writes small files died",
+                "look at the puller's log",
+            ),
         }
     }
 

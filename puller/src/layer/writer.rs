@@ -19,12 +19,9 @@ use rustix::{
     io::Errno,
 };
 
-use crate::{
-    domain::{Activity, Reason},
-    error::Fault,
-};
+use crate::{domain::Activity, error::Fault};
 
-use super::{dirs::Dir, fault, inflate};
+use super::{dirs::Dir, inflate};
 
 /// Larger files are written by the unpacking thread straight from the buffers they came in.
 pub(super) const MAX_FILE: u64 = 64 << 10;
@@ -48,6 +45,15 @@ pub(super) struct Job {
 pub(super) struct Creation {
     /// The process's umask or a default ACL takes bits away at creation.
     pub(super) set_mode: bool,
+}
+
+/// Why files are missing.
+#[derive(Debug, Clone)]
+pub(super) enum Failure {
+    /// A file could not be written.
+    Write { name: Vec<u8>, errno: Errno },
+    /// The thread has panicked.
+    Died,
 }
 
 /// The thread and its queue.
@@ -76,7 +82,7 @@ struct Queue {
     /// call.
     idle: bool,
     awaited: bool,
-    fault: Option<Fault>,
+    failure: Option<Failure>,
     /// Buffers to use again.
     spare: Vec<Vec<u8>>,
 }
@@ -152,20 +158,20 @@ impl Writer {
     }
 
     /// Waits until a job is done. Fails if any job has failed.
-    pub(super) fn wait(&self, number: u64) -> Result<(), Fault> {
+    pub(super) fn wait(&self, number: u64) -> Result<(), Failure> {
         let waiting = |queue: &mut Queue| {
             queue.awaited = self.done() < number && !queue.closed;
             queue.awaited
         };
         let queue = self.shared.emptied.wait_while(self.shared.queue(), waiting);
-        match &queue.unwrap_or_else(PoisonError::into_inner).fault {
-            Some(fault) => Err(fault.clone()),
+        match &queue.unwrap_or_else(PoisonError::into_inner).failure {
+            Some(failure) => Err(failure.clone()),
             None => Ok(()),
         }
     }
 
     /// Waits until all jobs are done. Fails if any has failed.
-    pub(super) fn drain(&self) -> Result<(), Fault> {
+    pub(super) fn drain(&self) -> Result<(), Failure> {
         let handed = self.shared.queue().handed;
         self.wait(handed)
     }
@@ -180,7 +186,7 @@ impl Drop for Writer {
         }
         self.shared.filled.notify_all();
         if let Some(thread) = self.thread.take() {
-            // A panic has left its fault in the queue already.
+            // A panic has been told through the queue already.
             let _ = thread.join();
         }
     }
@@ -192,13 +198,8 @@ struct End<'a>(&'a Shared);
 impl Drop for End<'_> {
     fn drop(&mut self) {
         let mut queue = self.0.queue();
-        if !queue.closed && queue.fault.is_none() {
-            queue.fault = Some(Fault::new(
-                Reason::Internal,
-                "write the files of a layer",
-                "the thread that writes them died",
-                "look at the puller's log",
-            ));
+        if !queue.closed {
+            queue.failure.get_or_insert(Failure::Died);
         }
         queue.closed = true;
         self.0.emptied.notify_all();
@@ -228,9 +229,10 @@ fn run(shared: &Shared, creation: Creation, activity: &Activity) {
         let mut queue = shared.queue();
         if let Err(errno) = outcome {
             // The rest is not worth the trouble: the next wait fails.
-            queue
-                .fault
-                .get_or_insert_with(|| fault::volume("a layer", "write", &job.name, errno));
+            queue.failure.get_or_insert(Failure::Write {
+                name: job.name,
+                errno,
+            });
         }
         keep(&mut queue, job.data);
         shared.done.fetch_add(1, Ordering::Release);

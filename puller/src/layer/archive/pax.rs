@@ -20,7 +20,7 @@ impl Pax {
     pub(super) fn parse(mut records: &[u8]) -> Result<Self, &'static str> {
         let mut pax = Self::default();
         while !records.is_empty() {
-            let (key, value, rest) = record(records)?;
+            let Record { key, value, rest } = record(records)?;
             records = rest;
             pax.add(key, value)?;
         }
@@ -36,7 +36,7 @@ impl Pax {
             b"uid" => self.uid = number(value)?,
             b"gid" => self.gid = number(value)?,
             _ if key.starts_with(b"SCHILY.xattr.") || key.starts_with(b"LIBARCHIVE.xattr.") => {
-                self.xattrs += 1
+                self.xattrs += 1;
             }
             _ => {
                 if let Some(key) = key.strip_prefix(b"GNU.sparse.") {
@@ -48,8 +48,14 @@ impl Pax {
     }
 }
 
-/// Key, value, and what follows.
-fn record(records: &[u8]) -> Result<(&[u8], &[u8], &[u8]), &'static str> {
+struct Record<'a> {
+    key: &'a [u8],
+    value: &'a [u8],
+    /// What follows it.
+    rest: &'a [u8],
+}
+
+fn record(records: &[u8]) -> Result<Record<'_>, &'static str> {
     const PROBLEM: &str = "a record is not \"length key=value\" and a newline";
     let space = records.iter().position(|byte| *byte == b' ').ok_or(PROBLEM)?;
     let len = decimal(&records[..space])
@@ -61,7 +67,11 @@ fn record(records: &[u8]) -> Result<(&[u8], &[u8], &[u8]), &'static str> {
         .ok_or(PROBLEM)?;
     let record = record.strip_suffix(b"\n").ok_or(PROBLEM)?;
     let equals = record.iter().position(|byte| *byte == b'=').ok_or(PROBLEM)?;
-    Ok((&record[..equals], &record[equals + 1..], &records[len..]))
+    Ok(Record {
+        key: &record[..equals],
+        value: &record[equals + 1..],
+        rest: &records[len..],
+    })
 }
 
 pub(super) fn decimal(text: &[u8]) -> Option<u64> {
@@ -96,7 +106,7 @@ mod tests {
 
     #[test]
     fn a_binary_attribute_does_not_hide_what_follows() {
-        let pax = Pax::parse(b"29 SCHILY.xattr.user.x=\n\n4 =\n\n13 size=4096\n").unwrap();
+        let pax = Pax::parse(b"26 SCHILY.xattr.user.x=\n\n\n13 size=4096\n").unwrap();
         assert_eq!((pax.xattrs, pax.size), (1, Some(4096)));
     }
 
@@ -111,7 +121,7 @@ mod tests {
         for records in [
             &b"9 path=a"[..],
             b"8 path=a\n",
-            b"10 path=a\n",
+            b"11 path=a\n",
             b"path=a\n",
             b"+9 path=a\n",
             b"7 path\n",

@@ -30,7 +30,7 @@ impl Tree {
     /// that; `limit exceeded` where links have made the tree deeper than its entries; the volume.
     pub fn finish(mut self) -> Result<Summary, Fault> {
         "the image".clone_into(&mut self.layer);
-        self.writer.drain()?;
+        self.drain()?;
         self.check_selection()?;
         self.dirs.forget();
         let mut walk = Walk {

@@ -33,7 +33,7 @@ impl Tree {
         }
         if kind == FileType::Directory {
             // Files that are on their way may be below it.
-            self.writer.drain()?;
+            self.drain()?;
         }
         let mut removal = Removal::new(&self.layer, &self.limits, &mut self.totals, None);
         removal.name(&dir.fd, dir.id, name, kind, 0)?;
@@ -59,7 +59,7 @@ impl Tree {
         };
         if kind == FileType::Directory {
             // Also if this layer has an entry for it: that one keeps the directory, not its content.
-            self.writer.drain()?;
+            self.drain()?;
         } else if self.made.contains(self.made.key(dir.id, name)) {
             return Ok(());
         }
@@ -78,7 +78,7 @@ impl Tree {
         if dir.made_by == self.number {
             return Ok(());
         }
-        self.writer.drain()?;
+        self.drain()?;
         self.dirs.forget();
         let fd = open(&dir.fd, b".").map_err(|errno| self.volume("open", path, errno))?;
         let mut removal = Removal::new(&self.layer, &self.limits, &mut self.totals, Some(&self.made));

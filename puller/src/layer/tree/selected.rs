@@ -78,7 +78,7 @@ impl Tree {
         });
         let (parent, name) = path::split(path);
         if let Some(dir) = self.parent(parent, false)? {
-            self.writer.drain()?;
+            self.drain()?;
             self.remove(&dir, name, path)?;
         }
         Ok(false)
