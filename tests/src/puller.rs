@@ -23,6 +23,7 @@ pub use watch::{WatchCall, Watcher, version_of};
 use std::{
     fs,
     future::IntoFuture,
+    net::SocketAddr,
     path::{Path, PathBuf},
     pin::Pin,
     time::Duration,
@@ -38,7 +39,7 @@ use tonic_health::pb::{
 };
 
 use crate::{
-    process::{Process, run_to_end, without_hostile_environment},
+    process::{Process, free_address, run_to_end, without_hostile_environment},
     wait::PATIENCE,
 };
 
@@ -53,6 +54,8 @@ pub struct Puller {
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
     volume: PathBuf,
+    socket: PathBuf,
+    tcp_address: Option<SocketAddr>,
     /// Holds the socket, the log, and the volume unless the scenario brought its own.
     directory: TempDir,
 }
@@ -62,6 +65,8 @@ pub struct Puller {
 #[must_use = "await it"]
 pub struct Starting {
     volume: Option<PathBuf>,
+    socket: Option<PathBuf>,
+    tcp_address: Option<SocketAddr>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
@@ -70,6 +75,12 @@ impl Starting {
     /// Uses this volume instead of a new one of its own.
     pub fn volume(mut self, directory: impl Into<PathBuf>) -> Self {
         self.volume = Some(directory.into());
+        self
+    }
+
+    /// Uses this socket instead of one of its own.
+    pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.socket = Some(path.into());
         self
     }
 
@@ -99,6 +110,16 @@ impl Starting {
     /// Trusts this authority as well.
     pub fn ca_file(self, file: impl AsRef<Path>) -> Self {
         self.flag("--ca-file", file.as_ref().display().to_string())
+    }
+
+    /// Serves on a TCP port of loopback too.
+    ///
+    /// # Panics
+    /// Loopback has no free port.
+    pub fn listen_on_loopback(mut self) -> Self {
+        let address = free_address().unwrap_or_else(|error| panic!("{error:#}"));
+        self.tcp_address = Some(address);
+        self.flag("--listen", address.to_string())
     }
 
     /// Gives an attempt up when nothing moved for so long.
@@ -140,6 +161,10 @@ impl Starting {
             client: None,
             arguments: self.arguments,
             environment: self.environment,
+            tcp_address: self.tcp_address,
+            socket: self
+                .socket
+                .unwrap_or_else(|| directory.path().join("puller.sock")),
             volume: self.volume.unwrap_or_else(|| directory.path().join("volume")),
             directory,
         })
@@ -163,7 +188,7 @@ impl Puller {
 
     /// The Unix socket.
     pub fn socket(&self) -> PathBuf {
-        self.directory.path().join("puller.sock")
+        self.socket.clone()
     }
 
     /// The volume.
@@ -255,18 +280,54 @@ impl Puller {
     /// # Panics
     /// It does not end within a minute.
     pub async fn cli<I: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> CliOutput {
-        let binary = binary().unwrap_or_else(|error| panic!("{error:#}"));
-        let mut command = Command::new(binary);
-        command.args(arguments).env("PULLER_SOCKET", self.socket());
-        run_to_end(without_hostile_environment(&mut command), "the command line").await
+        let mut command = self.bare_command().unwrap_or_else(|error| panic!("{error:#}"));
+        command
+            .args(arguments)
+            .env("PULLER_ENDPOINT", format!("unix://{}", self.socket().display()));
+        run_to_end(&mut command, "the command line").await
+    }
+
+    /// Bytes of memory that the process has now (its resident set).
+    ///
+    /// # Panics
+    /// It does not run.
+    pub fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the puller runs");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .expect("Linux tells it");
+        let kibibytes = line
+            .trim()
+            .trim_end_matches("kB")
+            .trim()
+            .parse::<u64>()
+            .expect("a number of kB");
+        kibibytes << 10
+    }
+
+    /// The TCP address, where the puller was told to [`listen_on_loopback`](Starting::listen_on_loopback).
+    ///
+    /// # Panics
+    /// It was not.
+    pub fn tcp_address(&self) -> SocketAddr {
+        self.tcp_address
+            .expect("the puller was told to listen on loopback")
     }
 
     fn log_file(&self) -> PathBuf {
         self.directory.path().join("puller.log")
     }
 
-    fn command(&self) -> anyhow::Result<Command> {
+    /// The binary without arguments, in an environment that holds nothing of the machine's user.
+    fn bare_command(&self) -> anyhow::Result<Command> {
         let mut command = Command::new(binary()?);
+        without_hostile_environment(&mut command).env("HOME", self.directory.path());
+        Ok(command)
+    }
+
+    fn command(&self) -> anyhow::Result<Command> {
+        let mut command = self.bare_command()?;
         command
             .arg("serve")
             .arg("--volume")
@@ -310,6 +371,17 @@ pub struct CliOutput {
     pub stdout: String,
     /// Standard error.
     pub stderr: String,
+}
+
+/// Runs the command line where it needs no daemon: `puller::cli(["pull", &reference, "--to", "dir"])`.
+///
+/// # Panics
+/// It does not end within a minute.
+pub async fn cli<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> CliOutput {
+    let puller = Puller::start()
+        .prepare()
+        .unwrap_or_else(|error| panic!("{error:#}"));
+    puller.cli(arguments).await
 }
 
 /// The built binary: beside the running one, or where `PULLER_BIN` says.
