@@ -42,7 +42,7 @@ impl Process {
     /// Starts a program; both its outputs are appended to the log file.
     pub(crate) fn start(command: &mut Command, name: &str, log: &Path) -> anyhow::Result<Self> {
         let output = fs::OpenOptions::new().create(true).append(true).open(log)?;
-        let child = without_hostile_environment(command)
+        let child = command
             .stdin(std::process::Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)

@@ -53,6 +53,7 @@ pub struct Puller {
     client: Option<PullerClient<Channel>>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    binary: PathBuf,
     volume: PathBuf,
     socket: PathBuf,
     tcp_address: Option<SocketAddr>,
@@ -64,6 +65,7 @@ pub struct Puller {
 #[derive(Debug, Default)]
 #[must_use = "await it"]
 pub struct Starting {
+    binary: Option<PathBuf>,
     volume: Option<PathBuf>,
     socket: Option<PathBuf>,
     tcp_address: Option<SocketAddr>,
@@ -75,6 +77,12 @@ impl Starting {
     /// Uses this volume instead of a new one of its own.
     pub fn volume(mut self, directory: impl Into<PathBuf>) -> Self {
         self.volume = Some(directory.into());
+        self
+    }
+
+    /// Runs this program instead of the built one.
+    pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
+        self.binary = Some(path.into());
         self
     }
 
@@ -149,8 +157,7 @@ impl Starting {
     /// It does not end within a minute.
     pub async fn fails(self) -> (i32, String) {
         let puller = self.prepare().unwrap_or_else(|error| panic!("{error:#}"));
-        let mut command = puller.command().unwrap_or_else(|error| panic!("{error:#}"));
-        let output = run_to_end(&mut command, "puller serve").await;
+        let output = run_to_end(&mut puller.command(), "puller serve").await;
         (output.status, format!("{}{}", output.stdout, output.stderr))
     }
 
@@ -159,6 +166,7 @@ impl Starting {
         Ok(Puller {
             process: None,
             client: None,
+            binary: self.binary.map_or_else(built_binary, Ok)?,
             arguments: self.arguments,
             environment: self.environment,
             tcp_address: self.tcp_address,
@@ -280,7 +288,7 @@ impl Puller {
     /// # Panics
     /// It does not end within a minute.
     pub async fn cli<I: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> CliOutput {
-        let mut command = self.bare_command().unwrap_or_else(|error| panic!("{error:#}"));
+        let mut command = self.bare_command();
         command
             .args(arguments)
             .env("PULLER_ENDPOINT", format!("unix://{}", self.socket().display()));
@@ -320,14 +328,14 @@ impl Puller {
     }
 
     /// The binary without arguments, in an environment that holds nothing of the machine's user.
-    fn bare_command(&self) -> anyhow::Result<Command> {
-        let mut command = Command::new(binary()?);
+    fn bare_command(&self) -> Command {
+        let mut command = Command::new(&self.binary);
         without_hostile_environment(&mut command).env("HOME", self.directory.path());
-        Ok(command)
+        command
     }
 
-    fn command(&self) -> anyhow::Result<Command> {
-        let mut command = self.bare_command()?;
+    fn command(&self) -> Command {
+        let mut command = self.bare_command();
         command
             .arg("serve")
             .arg("--volume")
@@ -337,13 +345,17 @@ impl Puller {
         command
             .args(&self.arguments)
             .envs(self.environment.iter().cloned());
-        without_hostile_environment(&mut command);
-        Ok(command)
+        command
+    }
+
+    /// A connection to the socket, made when it is first used.
+    fn channel(&self) -> anyhow::Result<Channel> {
+        Ok(Endpoint::from_shared(format!("unix://{}", self.socket.display()))?.connect_lazy())
     }
 
     async fn launch(&mut self) -> anyhow::Result<()> {
-        let mut process = Process::start(&mut self.command()?, "puller serve", &self.log_file())?;
-        let channel = Endpoint::from_shared(format!("unix://{}", self.socket().display()))?.connect_lazy();
+        let mut process = Process::start(&mut self.command(), "puller serve", &self.log_file())?;
+        let channel = self.channel()?;
         let deadline = Instant::now() + PATIENCE;
         while !serves(&channel).await {
             if let Some(status) = process.ended() {
@@ -385,7 +397,7 @@ pub async fn cli<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = 
 }
 
 /// The built binary: beside the running one, or where `PULLER_BIN` says.
-pub(crate) fn binary() -> anyhow::Result<PathBuf> {
+fn built_binary() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("PULLER_BIN") {
         return Ok(path.into());
     }
@@ -414,3 +426,6 @@ async fn serves(channel: &Channel) -> bool {
         .await;
     answer.is_ok_and(|answer| answer.into_inner().status() == ServingStatus::Serving)
 }
+
+#[cfg(test)]
+mod tests;
