@@ -5,6 +5,7 @@ use std::{
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
     process::ExitStatus,
+    time::Duration,
 };
 
 use anyhow::Context as _;
@@ -42,7 +43,7 @@ impl Process {
     /// Starts a program; both its outputs are appended to the log file.
     pub(crate) fn start(command: &mut Command, name: &str, log: &Path) -> anyhow::Result<Self> {
         let output = fs::OpenOptions::new().create(true).append(true).open(log)?;
-        let child = without_hostile_environment(command)
+        let child = command
             .stdin(std::process::Stdio::null())
             .stdout(output.try_clone()?)
             .stderr(output)
@@ -140,15 +141,21 @@ pub(crate) async fn run_to_end(command: &mut Command, what: &str) -> CliOutput {
     }
 }
 
+/// Longest that a tool of others may work: umoci needs 15 s for 10,000 files on an idle machine.
+const TOOL_PATIENCE: Duration = Duration::from_secs(300);
+
 /// Runs a program that is to succeed.
 ///
 /// # Errors
-/// It can't be started (the message says which package has it), or fails (the message has its words).
+/// It can't be started (the message says how to get it), fails (the message has its words), or takes too
+/// long.
 pub(crate) async fn run(program: &str, arguments: &[&str]) -> anyhow::Result<String> {
-    let output = without_hostile_environment(Command::new(program).args(arguments))
+    let running = without_hostile_environment(Command::new(program).args(arguments))
         .kill_on_drop(true)
-        .output()
+        .output();
+    let output = tokio::time::timeout(TOOL_PATIENCE, running)
         .await
+        .with_context(|| format!("{program} {} ran for {TOOL_PATIENCE:?}", arguments.join(" ")))?
         .with_context(|| format!("cannot start {program}; `make tools` installs what the scenarios need"))?;
     anyhow::ensure!(
         output.status.success(),

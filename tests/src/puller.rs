@@ -23,6 +23,7 @@ pub use watch::{WatchCall, Watcher, version_of};
 use std::{
     fs,
     future::IntoFuture,
+    net::SocketAddr,
     path::{Path, PathBuf},
     pin::Pin,
     time::Duration,
@@ -38,7 +39,7 @@ use tonic_health::pb::{
 };
 
 use crate::{
-    process::{Process, run_to_end, without_hostile_environment},
+    process::{Process, free_address, run_to_end, without_hostile_environment},
     wait::PATIENCE,
 };
 
@@ -52,7 +53,10 @@ pub struct Puller {
     client: Option<PullerClient<Channel>>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
+    binary: PathBuf,
     volume: PathBuf,
+    socket: PathBuf,
+    tcp_address: Option<SocketAddr>,
     /// Holds the socket, the log, and the volume unless the scenario brought its own.
     directory: TempDir,
 }
@@ -61,7 +65,10 @@ pub struct Puller {
 #[derive(Debug, Default)]
 #[must_use = "await it"]
 pub struct Starting {
+    binary: Option<PathBuf>,
     volume: Option<PathBuf>,
+    socket: Option<PathBuf>,
+    tcp_address: Option<SocketAddr>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
@@ -70,6 +77,18 @@ impl Starting {
     /// Uses this volume instead of a new one of its own.
     pub fn volume(mut self, directory: impl Into<PathBuf>) -> Self {
         self.volume = Some(directory.into());
+        self
+    }
+
+    /// Runs this program instead of the built one.
+    pub fn binary(mut self, path: impl Into<PathBuf>) -> Self {
+        self.binary = Some(path.into());
+        self
+    }
+
+    /// Uses this socket instead of one of its own.
+    pub fn socket(mut self, path: impl Into<PathBuf>) -> Self {
+        self.socket = Some(path.into());
         self
     }
 
@@ -101,6 +120,16 @@ impl Starting {
         self.flag("--ca-file", file.as_ref().display().to_string())
     }
 
+    /// Serves on a TCP port of loopback too.
+    ///
+    /// # Panics
+    /// Loopback has no free port.
+    pub fn listen_on_loopback(mut self) -> Self {
+        let address = free_address().unwrap_or_else(|error| panic!("{error:#}"));
+        self.tcp_address = Some(address);
+        self.flag("--listen", address.to_string())
+    }
+
     /// Gives an attempt up when nothing moved for so long.
     pub fn idle_timeout(self, duration: Duration) -> Self {
         self.flag("--idle-timeout", format!("{}ms", duration.as_millis()))
@@ -128,8 +157,7 @@ impl Starting {
     /// It does not end within a minute.
     pub async fn fails(self) -> (i32, String) {
         let puller = self.prepare().unwrap_or_else(|error| panic!("{error:#}"));
-        let mut command = puller.command().unwrap_or_else(|error| panic!("{error:#}"));
-        let output = run_to_end(&mut command, "puller serve").await;
+        let output = run_to_end(&mut puller.command(), "puller serve").await;
         (output.status, format!("{}{}", output.stdout, output.stderr))
     }
 
@@ -138,8 +166,13 @@ impl Starting {
         Ok(Puller {
             process: None,
             client: None,
+            binary: self.binary.map_or_else(built_binary, Ok)?,
             arguments: self.arguments,
             environment: self.environment,
+            tcp_address: self.tcp_address,
+            socket: self
+                .socket
+                .unwrap_or_else(|| directory.path().join("puller.sock")),
             volume: self.volume.unwrap_or_else(|| directory.path().join("volume")),
             directory,
         })
@@ -163,7 +196,7 @@ impl Puller {
 
     /// The Unix socket.
     pub fn socket(&self) -> PathBuf {
-        self.directory.path().join("puller.sock")
+        self.socket.clone()
     }
 
     /// The volume.
@@ -255,18 +288,54 @@ impl Puller {
     /// # Panics
     /// It does not end within a minute.
     pub async fn cli<I: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> CliOutput {
-        let binary = binary().unwrap_or_else(|error| panic!("{error:#}"));
-        let mut command = Command::new(binary);
-        command.args(arguments).env("PULLER_SOCKET", self.socket());
-        run_to_end(without_hostile_environment(&mut command), "the command line").await
+        let mut command = self.bare_command();
+        command
+            .args(arguments)
+            .env("PULLER_ENDPOINT", format!("unix://{}", self.socket().display()));
+        run_to_end(&mut command, "the command line").await
+    }
+
+    /// Bytes of memory that the process has now (its resident set).
+    ///
+    /// # Panics
+    /// It does not run.
+    pub fn memory(&self) -> u64 {
+        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the puller runs");
+        let line = status
+            .lines()
+            .find_map(|line| line.strip_prefix("VmRSS:"))
+            .expect("Linux tells it");
+        let kibibytes = line
+            .trim()
+            .trim_end_matches("kB")
+            .trim()
+            .parse::<u64>()
+            .expect("a number of kB");
+        kibibytes << 10
+    }
+
+    /// The TCP address, where the puller was told to [`listen_on_loopback`](Starting::listen_on_loopback).
+    ///
+    /// # Panics
+    /// It was not.
+    pub fn tcp_address(&self) -> SocketAddr {
+        self.tcp_address
+            .expect("the puller was told to listen on loopback")
     }
 
     fn log_file(&self) -> PathBuf {
         self.directory.path().join("puller.log")
     }
 
-    fn command(&self) -> anyhow::Result<Command> {
-        let mut command = Command::new(binary()?);
+    /// The binary without arguments, in an environment that holds nothing of the machine's user.
+    fn bare_command(&self) -> Command {
+        let mut command = Command::new(&self.binary);
+        without_hostile_environment(&mut command).env("HOME", self.directory.path());
+        command
+    }
+
+    fn command(&self) -> Command {
+        let mut command = self.bare_command();
         command
             .arg("serve")
             .arg("--volume")
@@ -276,13 +345,17 @@ impl Puller {
         command
             .args(&self.arguments)
             .envs(self.environment.iter().cloned());
-        without_hostile_environment(&mut command);
-        Ok(command)
+        command
+    }
+
+    /// A connection to the socket, made when it is first used.
+    fn channel(&self) -> anyhow::Result<Channel> {
+        Ok(Endpoint::from_shared(format!("unix://{}", self.socket.display()))?.connect_lazy())
     }
 
     async fn launch(&mut self) -> anyhow::Result<()> {
-        let mut process = Process::start(&mut self.command()?, "puller serve", &self.log_file())?;
-        let channel = Endpoint::from_shared(format!("unix://{}", self.socket().display()))?.connect_lazy();
+        let mut process = Process::start(&mut self.command(), "puller serve", &self.log_file())?;
+        let channel = self.channel()?;
         let deadline = Instant::now() + PATIENCE;
         while !serves(&channel).await {
             if let Some(status) = process.ended() {
@@ -312,8 +385,19 @@ pub struct CliOutput {
     pub stderr: String,
 }
 
+/// Runs the command line where it needs no daemon: `puller::cli(["pull", &reference, "--to", "dir"])`.
+///
+/// # Panics
+/// It does not end within a minute.
+pub async fn cli<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> CliOutput {
+    let puller = Puller::start()
+        .prepare()
+        .unwrap_or_else(|error| panic!("{error:#}"));
+    puller.cli(arguments).await
+}
+
 /// The built binary: beside the running one, or where `PULLER_BIN` says.
-pub(crate) fn binary() -> anyhow::Result<PathBuf> {
+fn built_binary() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("PULLER_BIN") {
         return Ok(path.into());
     }
@@ -342,3 +426,6 @@ async fn serves(channel: &Channel) -> bool {
         .await;
     answer.is_ok_and(|answer| answer.into_inner().status() == ServingStatus::Serving)
 }
+
+#[cfg(test)]
+mod tests;

@@ -33,7 +33,7 @@ use tokio::process::Command;
 use crate::{
     certificates::{Authority, install_crypto_provider},
     image::Content,
-    process::{Process, free_address, run},
+    process::{Process, free_address, run, without_hostile_environment},
     wait::{PATIENCE, eventually},
 };
 
@@ -248,6 +248,7 @@ impl DockerRegistry {
             .arg("serve")
             .arg(&config)
             .current_dir(self.directory.path());
+        without_hostile_environment(&mut command);
         let mut process = Process::start(&mut command, PROGRAM, &log)
             .context("the scenarios need Debian's package docker-registry; `make tools` installs it")?;
         let deadline = tokio::time::Instant::now() + PATIENCE;

@@ -10,7 +10,7 @@ use std::{
     path::Path,
 };
 
-use crate::image::sha256;
+use crate::image::{Image, sha256};
 
 /// A path's place in a tree.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -76,6 +76,42 @@ impl Tree {
         )
     }
 
+    /// What is to be published of an image whose layers hold plain files, directories and symbolic links
+    /// only, and neither whiteouts nor links in the middle of names.
+    ///
+    /// # Panics
+    /// A layer holds something else.
+    pub fn of_image(image: &Image) -> Self {
+        let mut nodes = BTreeMap::new();
+        for layer in image.layers() {
+            let archive = layer.archive();
+            for entry in tar::Archive::new(&archive[..]).entries().expect("an archive") {
+                let mut entry = entry.expect("an entry");
+                let path = String::from_utf8(entry.path_bytes().into_owned()).expect("a name in UTF-8");
+                let path = path.trim_end_matches('/').to_owned();
+                for (slash, _) in path.match_indices('/') {
+                    nodes.entry(path[..slash].to_owned()).or_insert_with(dir);
+                }
+                let mut content = Vec::new();
+                io::Read::read_to_end(&mut entry, &mut content).expect("content");
+                let node = match entry.header().entry_type() {
+                    tar::EntryType::Directory => dir(),
+                    tar::EntryType::Symlink => {
+                        let target = entry.link_name_bytes().expect("a link has a target");
+                        symlink(&target.escape_ascii().to_string())
+                    }
+                    tar::EntryType::Regular if entry.header().mode().expect("a mode") & 0o111 != 0 => {
+                        executable(content)
+                    }
+                    tar::EntryType::Regular => file(content),
+                    other => panic!("{path}: {other:?} is not foreseen here"),
+                };
+                nodes.insert(path, node);
+            }
+        }
+        Self(nodes)
+    }
+
     /// Only what is below a directory of it.
     #[must_use]
     pub fn below(&self, directory: &str) -> Self {
@@ -115,6 +151,14 @@ impl Tree {
     /// All paths.
     pub fn paths(&self) -> impl Iterator<Item = &str> {
         self.0.keys().map(String::as_str)
+    }
+
+    /// All regular files, with their sizes in bytes.
+    pub fn files(&self) -> impl Iterator<Item = (&str, u64)> {
+        self.0.iter().filter_map(|(path, node)| match node.kind {
+            Kind::File { size, .. } => Some((path.as_str(), size)),
+            _ => None,
+        })
     }
 
     /// How many paths there are.

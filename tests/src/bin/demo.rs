@@ -40,7 +40,7 @@ async fn main() -> ExitCode {
 
 async fn demo() -> anyhow::Result<()> {
     let registry = ScriptedRegistry::start().await;
-    let reference = registry.hold("demo/catalog:v1", &catalog());
+    let reference = registry.hold("demo/catalog:v1", catalog());
     registry.on(Get::blobs()).then(Throttle::to(LAYER_RATE));
     let puller = Puller::start().plain_http(&registry.host()).try_start().await?;
     say(&format!(

@@ -116,3 +116,16 @@ impl Content {
         )
     }
 }
+
+/// What is made by hand can be handed over whole, too.
+macro_rules! content_of_whole {
+    ($($whole:ty),+) => {$(
+        impl From<$whole> for Content {
+            fn from(whole: $whole) -> Self {
+                Self::from(&whole)
+            }
+        }
+    )+};
+}
+
+content_of_whole!(super::Image, super::Index, super::Artifact);

@@ -7,7 +7,7 @@ use std::{
     path::Path,
 };
 
-use flate2::write::GzEncoder;
+use flate2::{read::MultiGzDecoder, write::GzEncoder};
 use rand::{Rng as _, SeedableRng as _, rngs::StdRng};
 
 use super::{Blob, Entry, media_type, sha256};
@@ -277,6 +277,25 @@ impl BuiltLayer {
     /// The digest of the compressed bytes.
     pub fn digest(&self) -> &str {
         &self.blob.digest
+    }
+
+    /// The archive, decompressed.
+    ///
+    /// # Panics
+    /// The bytes are not what their media type says.
+    pub fn archive(&self) -> Vec<u8> {
+        let bytes = &self.blob.bytes[..];
+        match self.blob.media_type.as_str() {
+            media_type::LAYER => bytes.to_vec(),
+            media_type::LAYER_ZSTD => zstd::decode_all(bytes).expect("zstd"),
+            _ => {
+                let mut archive = Vec::new();
+                MultiGzDecoder::new(bytes)
+                    .read_to_end(&mut archive)
+                    .expect("gzip");
+                archive
+            }
+        }
     }
 
     /// Compressed bytes.

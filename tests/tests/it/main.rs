@@ -1,1 +1,14 @@
-//! The scenarios.
+//! The scenarios, in one binary. Each module is one promise of the puller.
+
+mod crashes;
+mod credentials;
+mod freshness;
+mod grpc;
+mod hostile;
+mod hung;
+mod network;
+mod once;
+mod real_images;
+mod references;
+mod start;
+mod watch;
