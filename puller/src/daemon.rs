@@ -25,7 +25,7 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     domain::{ImageId, Wish},
     hub::{Filter, Hub, InvalidVersion, Version, Watcher},
-    machine::{ClaimRequest, Effect, Image, Job, JobNo, Jitter, Machine, Now, Refused, Saved, Settings},
+    machine::{ClaimRequest, Effect, Image, Jitter, Job, JobNo, Machine, Now, Refused, Saved, Settings},
     pull::{Engine, Monitor},
     registry::Keyring,
 };
@@ -119,7 +119,9 @@ impl Daemon {
         })?;
         // A Fetch that just renews a claim is not told to watchers, so the hub has the state that was
         // told last: the same to whoever asks now.
-        Ok(self.get(&id).unwrap_or_else(|| unreachable!("an Image that was just fetched is there")))
+        Ok(self
+            .get(&id)
+            .unwrap_or_else(|| unreachable!("an Image that was just fetched is there")))
     }
 
     /// The state of one Image.
@@ -130,9 +132,7 @@ impl Daemon {
     /// The states of all, by reference and id, and the version to watch from.
     pub fn list(&self) -> (Vec<(Arc<Image>, Version)>, Version) {
         let (mut images, version) = self.hub.list();
-        images.sort_by(|(a, _), (b, _)| {
-            (&a.wish.reference, &a.id).cmp(&(&b.wish.reference, &b.id))
-        });
+        images.sort_by(|(a, _), (b, _)| (&a.wish.reference, &a.id).cmp(&(&b.wish.reference, &b.id)));
         (images, version)
     }
 
@@ -203,8 +203,11 @@ impl Daemon {
         interval.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
         loop {
             interval.tick().await;
-            let samples: Vec<_> =
-                self.running().values().map(|running| (running.job.clone(), running.monitor.sample())).collect();
+            let samples: Vec<_> = self
+                .running()
+                .values()
+                .map(|running| (running.job.clone(), running.monitor.sample()))
+                .collect();
             if !samples.is_empty() {
                 self.update(|machine, now| {
                     for (job, sample) in samples {
@@ -251,7 +254,10 @@ impl Daemon {
     }
 
     fn now(&self) -> Now {
-        Now { mono: self.started.elapsed(), wall: Timestamp::now() }
+        Now {
+            mono: self.started.elapsed(),
+            wall: Timestamp::now(),
+        }
     }
 
     fn machine(&self) -> MutexGuard<'_, Machine> {
@@ -273,6 +279,8 @@ impl Daemon {
 
 impl std::fmt::Debug for Daemon {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Daemon").field("engine", &self.engine).finish_non_exhaustive()
+        f.debug_struct("Daemon")
+            .field("engine", &self.engine)
+            .finish_non_exhaustive()
     }
 }

@@ -26,7 +26,10 @@ pub struct Service {
 impl Service {
     /// Serves a daemon. `takes_credentials`: its connections are the Unix socket or mutual TLS.
     pub fn new(daemon: Arc<Daemon>, takes_credentials: bool) -> Self {
-        Self { daemon, takes_credentials }
+        Self {
+            daemon,
+            takes_credentials,
+        }
     }
 }
 
@@ -40,15 +43,21 @@ impl Puller for Service {
             ));
         }
         let credentials = fetch.credentials.as_ref().map(|json| json.expose().as_slice());
-        let (image, version) =
-            self.daemon.fetch(fetch.wish, fetch.claim, credentials).map_err(|error| status::of_fetch(&error))?;
-        Ok(Response::new(v1::FetchResponse { image: Some(respond::image(&image, version)) }))
+        let (image, version) = self
+            .daemon
+            .fetch(fetch.wish, fetch.claim, credentials)
+            .map_err(|error| status::of_fetch(&error))?;
+        Ok(Response::new(v1::FetchResponse {
+            image: Some(respond::image(&image, version)),
+        }))
     }
 
     async fn get(&self, request: Request<v1::GetRequest>) -> Result<Response<v1::GetResponse>, Status> {
         let id = request::get(request.into_inner())?;
         let (image, version) = self.daemon.get(&id).ok_or_else(|| status::no_such_image(&id))?;
-        Ok(Response::new(v1::GetResponse { image: Some(respond::image(&image, version)) }))
+        Ok(Response::new(v1::GetResponse {
+            image: Some(respond::image(&image, version)),
+        }))
     }
 
     async fn list(&self, request: Request<v1::ListRequest>) -> Result<Response<v1::ListResponse>, Status> {
@@ -59,16 +68,27 @@ impl Puller for Service {
             .filter(|(image, _)| claimant.is_empty() || image.claims.contains_key(&claimant))
             .map(|(image, version)| respond::image(image, *version))
             .collect();
-        Ok(Response::new(v1::ListResponse { images, version: version.to_string() }))
+        Ok(Response::new(v1::ListResponse {
+            images,
+            version: version.to_string(),
+        }))
     }
 
     type WatchStream = Pin<Box<dyn Stream<Item = Result<v1::WatchEvent, Status>> + Send>>;
 
     async fn watch(&self, request: Request<v1::WatchRequest>) -> Result<Response<Self::WatchStream>, Status> {
-        let v1::WatchRequest { version, claimant, ids } = request.into_inner();
+        let v1::WatchRequest {
+            version,
+            claimant,
+            ids,
+        } = request.into_inner();
         let after = match version.as_str() {
             "" => None,
-            version => Some(version.parse::<Version>().map_err(|error| status::invalid("version", &error))?),
+            version => Some(
+                version
+                    .parse::<Version>()
+                    .map_err(|error| status::invalid("version", &error))?,
+            ),
         };
         let ids = ids
             .iter()
@@ -91,7 +111,10 @@ impl Puller for Service {
         Ok(Response::new(Box::pin(events)))
     }
 
-    async fn release(&self, request: Request<v1::ReleaseRequest>) -> Result<Response<v1::ReleaseResponse>, Status> {
+    async fn release(
+        &self,
+        request: Request<v1::ReleaseRequest>,
+    ) -> Result<Response<v1::ReleaseResponse>, Status> {
         let (id, claimant) = request::release(request.into_inner())?;
         self.daemon.release(&id, &claimant);
         Ok(Response::new(v1::ReleaseResponse {}))

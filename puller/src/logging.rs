@@ -4,8 +4,8 @@ use std::io::{self, IsTerminal as _};
 
 use tracing::Subscriber;
 use tracing_subscriber::{
-    EnvFilter, Layer as _, Registry, fmt, fmt::MakeWriter, layer::SubscriberExt as _,
-    reload, util::SubscriberInitExt as _,
+    EnvFilter, Layer as _, Registry, fmt, fmt::MakeWriter, layer::SubscriberExt as _, reload,
+    util::SubscriberInitExt as _,
 };
 
 use crate::{config::LogFormat, error::Error};

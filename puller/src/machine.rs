@@ -223,10 +223,20 @@ impl Machine {
     pub fn needed_contents(&self) -> NeededContents {
         let mut needed = NeededContents::default();
         for entry in self.entries.values() {
-            needed.names.extend(entry.image.content.as_ref().map(|content| content.name.clone()));
+            needed
+                .names
+                .extend(entry.image.content.as_ref().map(|content| content.name.clone()));
             needed.names.extend(entry.publishing.clone());
-            needed.names.extend(entry.superseded.iter().map(|(_, name)| name.clone()));
-            needed.digests.extend(entry.image.claims.values().flat_map(|claim| claim.in_use.iter().cloned()));
+            needed
+                .names
+                .extend(entry.superseded.iter().map(|(_, name)| name.clone()));
+            needed.digests.extend(
+                entry
+                    .image
+                    .claims
+                    .values()
+                    .flat_map(|claim| claim.in_use.iter().cloned()),
+            );
         }
         needed
     }
@@ -241,8 +251,15 @@ impl Machine {
 
     /// Forgets the scopes that no Image has any more, and says which they were.
     pub fn forget_unused_scopes(&mut self) -> Vec<Scope> {
-        let used: HashSet<_> = self.entries.values().map(|entry| entry.image.wish.scope.clone()).collect();
-        self.scopes.extract_if(|scope, _| !used.contains(scope)).map(|(scope, _)| scope).collect()
+        let used: HashSet<_> = self
+            .entries
+            .values()
+            .map(|entry| entry.image.wish.scope.clone())
+            .collect();
+        self.scopes
+            .extract_if(|scope, _| !used.contains(scope))
+            .map(|(scope, _)| scope)
+            .collect()
     }
 
     /// Whether attempts for this scope can begin at all.

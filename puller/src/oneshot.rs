@@ -40,9 +40,14 @@ pub async fn pull(arguments: &PullArgs) -> Result<(), Error> {
     let wish = Wish {
         asked: arguments.image.clone(),
         reference: arguments.reference()?,
-        platform: arguments.platform.clone().unwrap_or_else(Platform::of_this_machine),
+        platform: arguments
+            .platform
+            .clone()
+            .unwrap_or_else(Platform::of_this_machine),
         selection: arguments.selection()?,
-        unpack: UnpackOptions { refuse_escaping_links: arguments.refuse_escaping_links },
+        unpack: UnpackOptions {
+            refuse_escaping_links: arguments.refuse_escaping_links,
+        },
         scope: Scope::default(),
     };
     let working = tokio::spawn({
@@ -77,9 +82,16 @@ fn settings(arguments: &PullArgs, volume: &Path) -> Result<Settings, Error> {
 
 /// Fetches and waits; the content's path on the volume.
 async fn one(daemon: &Arc<Daemon>, wish: Wish, arguments: &PullArgs) -> Result<String, Error> {
-    let claim = ClaimRequest { claimant: "pull".into(), ..ClaimRequest::default() };
-    let mut watcher = daemon.watch(None, Filter::default()).map_err(|error| Error::Config(error.to_string()))?;
-    daemon.fetch(wish, claim, None).map_err(|error| Error::Config(error.to_string()))?;
+    let claim = ClaimRequest {
+        claimant: "pull".into(),
+        ..ClaimRequest::default()
+    };
+    let mut watcher = daemon
+        .watch(None, Filter::default())
+        .map_err(|error| Error::Config(error.to_string()))?;
+    daemon
+        .fetch(wish, claim, None)
+        .map_err(|error| Error::Config(error.to_string()))?;
     let states = futures_util::stream::unfold(&mut watcher, |watcher| async {
         loop {
             if let Event::Put(image, version) = watcher.next().await {
@@ -101,18 +113,23 @@ impl Target {
     fn check(path: &Path, replace: bool) -> Result<Self, Error> {
         let wrong = |problem: &str| Error::Config(format!("--to {}: {problem}", path.display()));
         match fs::read_dir(path).map(|mut entries| entries.next().is_some()) {
-            Ok(true) if !replace => {
-                Err(wrong("it is not empty; choose another directory, or give --replace"))
-            }
+            Ok(true) if !replace => Err(wrong(
+                "it is not empty; choose another directory, or give --replace",
+            )),
             Ok(_) => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(()),
             Err(error) if error.kind() == io::ErrorKind::NotADirectory => Err(wrong("it is no directory")),
             Err(error) => Err(wrong(&error.to_string())),
         }?;
         if path.file_name().is_none() {
-            return Err(wrong("the tree gets there by a rename, so it must have a name of its own"));
+            return Err(wrong(
+                "the tree gets there by a rename, so it must have a name of its own",
+            ));
         }
-        Ok(Self { path: path.to_owned(), replace })
+        Ok(Self {
+            path: path.to_owned(),
+            replace,
+        })
     }
 
     /// Puts the tree there, in one step.
@@ -125,7 +142,12 @@ impl Target {
         } else {
             fs::rename(tree, &self.path)
         }
-        .map_err(|error| Error::Pull(Fault::volume(format!("put the tree at {}", self.path.display()), &error)))
+        .map_err(|error| {
+            Error::Pull(Fault::volume(
+                format!("put the tree at {}", self.path.display()),
+                &error,
+            ))
+        })
     }
 }
 
@@ -149,7 +171,10 @@ struct Scratch {
 
 impl Scratch {
     fn beside(target: &Path) -> Result<Self, Error> {
-        let parent = target.parent().filter(|parent| !parent.as_os_str().is_empty()).unwrap_or(Path::new("."));
+        let parent = target
+            .parent()
+            .filter(|parent| !parent.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
         fs::create_dir_all(parent)?;
         let path = parent.join(format!(".puller-{}", std::process::id()));
         Ok(Self { path })

@@ -19,7 +19,10 @@ mod plan;
 pub mod slots;
 mod unpack;
 
-use std::{collections::HashMap, sync::{Arc, Mutex, PoisonError}};
+use std::{
+    collections::HashMap,
+    sync::{Arc, Mutex, PoisonError},
+};
 
 pub use monitor::Monitor;
 pub use slots::Slots;
@@ -100,21 +103,32 @@ impl Origins {
 
     pub(crate) fn has(&self, digest: &Digest, repository: &crate::registry::Repository) -> bool {
         let origins = self.0.lock().unwrap_or_else(PoisonError::into_inner);
-        origins.get(digest).is_some_and(|known| known.contains(&origin(repository)))
+        origins
+            .get(digest)
+            .is_some_and(|known| known.contains(&origin(repository)))
     }
 
     /// Forgets all but these: what is not on the volume needs no origin.
     pub fn retain(&self, kept: impl Fn(&Digest) -> bool) {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner).retain(|digest, _| kept(digest));
+        self.0
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .retain(|digest, _| kept(digest));
     }
 }
 
 fn origin(repository: &crate::registry::Repository) -> Origin {
-    (repository.registry.clone(), repository.path.clone(), repository.scope.clone())
+    (
+        repository.registry.clone(),
+        repository.path.clone(),
+        repository.scope.clone(),
+    )
 }
 
 impl std::fmt::Debug for Engine {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_struct("Engine").field("slots", &self.slots).finish_non_exhaustive()
+        f.debug_struct("Engine")
+            .field("slots", &self.slots)
+            .finish_non_exhaustive()
     }
 }

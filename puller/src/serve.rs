@@ -74,11 +74,17 @@ pub async fn serve(settings: &Settings, reload: impl Fn() -> Result<(), Error>) 
 /// The volume, or what the registries' transport is made of, can't be used.
 pub fn open(settings: &Settings) -> Result<Arc<Daemon>, Error> {
     raise_file_limit();
-    let options = VolumeOptions { reserve_percent: settings.reserve_percent, quota: settings.quota };
+    let options = VolumeOptions {
+        reserve_percent: settings.reserve_percent,
+        quota: settings.quota,
+    };
     let (volume, recovered) = Volume::open(&settings.volume, options)?;
     let keyring = Arc::new(Keyring::new(settings.docker_configs.clone()));
     let engine = Engine {
-        registry: Arc::new(Transport::new(&registry_settings(settings), Arc::clone(&keyring))?),
+        registry: Arc::new(Transport::new(
+            &registry_settings(settings),
+            Arc::clone(&keyring),
+        )?),
         volume,
         slots: Slots::new(settings.max_pulls, settings.max_pulls_per_registry),
         limits: limits(&settings.limits),
@@ -108,8 +114,19 @@ fn registry_settings(settings: &Settings) -> registry::Settings {
 }
 
 fn limits(limits: &config::Limits) -> layer::Limits {
-    let config::Limits { max_image_size, max_entries, max_depth, max_ratio } = *limits;
-    layer::Limits { max_bytes: max_image_size, max_entries, max_depth, max_ratio, ..layer::Limits::default() }
+    let config::Limits {
+        max_image_size,
+        max_entries,
+        max_depth,
+        max_ratio,
+    } = *limits;
+    layer::Limits {
+        max_bytes: max_image_size,
+        max_entries,
+        max_depth,
+        max_ratio,
+        ..layer::Limits::default()
+    }
 }
 
 /// Ten thousand images may wait for as many registries, and each holds a connection: the soft limit is
@@ -117,7 +134,13 @@ fn limits(limits: &config::Limits) -> layer::Limits {
 fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let limit = getrlimit(Resource::Nofile);
-    let raised = setrlimit(Resource::Nofile, Rlimit { current: limit.maximum, maximum: limit.maximum });
+    let raised = setrlimit(
+        Resource::Nofile,
+        Rlimit {
+            current: limit.maximum,
+            maximum: limit.maximum,
+        },
+    );
     if let Err(error) = raised {
         tracing::warn!(%error, current = ?limit.current, "the limit of open files could not be raised");
     }

@@ -56,7 +56,11 @@ impl Listeners {
     pub fn announce(&self) {
         tracing::info!(address = %format_args!("unix://{}", self.socket.0.path().display()), "serves gRPC");
         if let Some((listen, listener)) = &self.tcp {
-            let tls = if listen.tls.is_some() { "mutual TLS" } else { "plain text" };
+            let tls = if listen.tls.is_some() {
+                "mutual TLS"
+            } else {
+                "plain text"
+            };
             tracing::info!(address = ?listener.local_addr().ok(), tls, "serves gRPC");
         }
         if let Some(listener) = &self.health {
@@ -69,7 +73,11 @@ impl Listeners {
     /// # Errors
     /// A listener that fails, or certificates that can't be used.
     pub async fn serve(self, daemon: &Arc<Daemon>, stop: CancellationToken) -> Result<(), Error> {
-        let Self { socket: (file, socket), tcp, health } = self;
+        let Self {
+            socket: (file, socket),
+            tcp,
+            health,
+        } = self;
         let (reporter, health_service) = tonic_health::server::health_reporter();
         set_serving(&reporter, true).await;
         let ending = {
@@ -81,25 +89,43 @@ impl Listeners {
             }
         };
 
-        let over_socket = router(Server::builder(), Service::new(Arc::clone(daemon), true), health_service.clone())?
-            .serve_with_incoming_shutdown(UnixListenerStream::new(socket), stop.clone().cancelled_owned());
+        let over_socket = router(
+            Server::builder(),
+            Service::new(Arc::clone(daemon), true),
+            health_service.clone(),
+        )?
+        .serve_with_incoming_shutdown(UnixListenerStream::new(socket), stop.clone().cancelled_owned());
         let over_tcp = async {
-            let Some((listen, listener)) = tcp else { return Ok(()) };
+            let Some((listen, listener)) = tcp else {
+                return Ok(());
+            };
             let server = match &listen.tls {
-                Some(tls) => Server::builder().tls_config(tls_config(tls)?).map_err(|error| tls_error(tls, &error))?,
+                Some(tls) => Server::builder()
+                    .tls_config(tls_config(tls)?)
+                    .map_err(|error| tls_error(tls, &error))?,
                 None => Server::builder(),
             };
-            router(server, Service::new(Arc::clone(daemon), listen.tls.is_some()), health_service.clone())?
-                .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.clone().cancelled_owned())
-                .await
-                .map_err(|error| failed(&listen.address.to_string(), &error))
+            router(
+                server,
+                Service::new(Arc::clone(daemon), listen.tls.is_some()),
+                health_service.clone(),
+            )?
+            .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.clone().cancelled_owned())
+            .await
+            .map_err(|error| failed(&listen.address.to_string(), &error))
         };
         let over_health = async {
             let Some(listener) = health else { return Ok(()) };
-            let address = listener.local_addr().map(|address| address.to_string()).unwrap_or_default();
+            let address = listener
+                .local_addr()
+                .map(|address| address.to_string())
+                .unwrap_or_default();
             Server::builder()
                 .add_service(health_service.clone())
-                .serve_with_incoming_shutdown(TcpListenerStream::new(listener), stop.clone().cancelled_owned())
+                .serve_with_incoming_shutdown(
+                    TcpListenerStream::new(listener),
+                    stop.clone().cancelled_owned(),
+                )
                 .await
                 .map_err(|error| failed(&address, &error))
         };
@@ -115,7 +141,11 @@ impl Listeners {
 }
 
 async fn set_serving(reporter: &HealthReporter, serving: bool) {
-    let status = if serving { tonic_health::ServingStatus::Serving } else { tonic_health::ServingStatus::NotServing };
+    let status = if serving {
+        tonic_health::ServingStatus::Serving
+    } else {
+        tonic_health::ServingStatus::NotServing
+    };
     reporter.set_service_status("", status).await;
     reporter.set_service_status("puller.v1.Puller", status).await;
 }
@@ -130,7 +160,9 @@ fn router(
             .register_encoded_file_descriptor_set(puller_api::FILE_DESCRIPTOR_SET)
             .register_encoded_file_descriptor_set(tonic_health::pb::FILE_DESCRIPTOR_SET)
     };
-    let broken = |error: tonic_reflection::server::Error| Error::Config(format!("the built-in API description: {error}"));
+    let broken = |error: tonic_reflection::server::Error| {
+        Error::Config(format!("the built-in API description: {error}"))
+    };
     Ok(server
         .http2_keepalive_interval(Some(KEEPALIVE))
         .http2_keepalive_timeout(Some(KEEPALIVE))
@@ -167,5 +199,8 @@ fn tls_error(tls: &ServerTls, error: &tonic::transport::Error) -> Error {
 }
 
 fn failed(address: &str, error: &tonic::transport::Error) -> Error {
-    Error::Listen { address: address.to_owned(), problem: error.to_string() }
+    Error::Listen {
+        address: address.to_owned(),
+        problem: error.to_string(),
+    }
 }

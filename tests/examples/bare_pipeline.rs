@@ -37,7 +37,12 @@ fn main() -> Result<()> {
     let manifest: serde_json::Value = serde_json::from_slice(&manifest)?;
     for layer in manifest["layers"].as_array().ok_or("no layers")? {
         let digest = layer["digest"].as_str().ok_or("no digest")?;
-        pull_layer(host, &format!("/v2/{repository}/blobs/{digest}"), digest, Path::new(dir))?;
+        pull_layer(
+            host,
+            &format!("/v2/{repository}/blobs/{digest}"),
+            digest,
+            Path::new(dir),
+        )?;
     }
     Ok(())
 }
@@ -121,7 +126,11 @@ fn untar(source: impl Read, dir: &Path) -> Result<()> {
     for entry in archive.entries()? {
         let mut entry = entry?;
         let path = dir.join(entry.path()?);
-        let target = |entry: &tar::Entry<'_, _>| entry.link_name().map(|name| name.unwrap_or_default().into_owned());
+        let target = |entry: &tar::Entry<'_, _>| {
+            entry
+                .link_name()
+                .map(|name| name.unwrap_or_default().into_owned())
+        };
         match entry.header().entry_type() {
             tar::EntryType::Directory => std::fs::create_dir_all(&path)?,
             tar::EntryType::Symlink => std::os::unix::fs::symlink(target(&entry)?, &path)?,
@@ -165,7 +174,11 @@ struct Pieces {
 
 impl Pieces {
     fn new(pieces: Receiver<Vec<u8>>) -> Self {
-        Self { pieces, piece: Vec::new(), at: 0 }
+        Self {
+            pieces,
+            piece: Vec::new(),
+            at: 0,
+        }
     }
 }
 

@@ -20,15 +20,24 @@ impl Daemon {
         }
         let monitor = Arc::new(Monitor::default());
         let cancel = self.stop.child_token();
-        let running = Running { job: job.clone(), monitor: Arc::clone(&monitor), cancel: cancel.clone() };
+        let running = Running {
+            job: job.clone(),
+            monitor: Arc::clone(&monitor),
+            cancel: cancel.clone(),
+        };
         self.running().insert(job.no, running);
         let span = tracing::info_span!("pull", id = %job.id, reference = %job.wish.reference);
         let daemon = Arc::clone(self);
-        self.tasks.spawn(async move { daemon.work(job, monitor, cancel).await }.instrument(span));
+        self.tasks
+            .spawn(async move { daemon.work(job, monitor, cancel).await }.instrument(span));
     }
 
     async fn work(self: Arc<Self>, job: Job, monitor: Arc<Monitor>, cancel: CancellationToken) {
-        let steps = Reporter { daemon: &self, job: &job, monitor: &monitor };
+        let steps = Reporter {
+            daemon: &self,
+            job: &job,
+            monitor: &monitor,
+        };
         let outcome = self.engine.attempt(&job.wish, &monitor, &steps, &cancel).await;
         let result = match outcome {
             Ok(Outcome::Unchanged) => Ok(()),
@@ -53,7 +62,12 @@ impl Daemon {
     }
 
     /// Makes the Image's record durable with its content, then tells everybody.
-    async fn announce(self: &Arc<Self>, job: &Job, content: Content, monitor: &Arc<Monitor>) -> Result<(), Fault> {
+    async fn announce(
+        self: &Arc<Self>,
+        job: &Job,
+        content: Content,
+        monitor: &Arc<Monitor>,
+    ) -> Result<(), Fault> {
         let (daemon, job, monitor) = (Arc::clone(self), job.clone(), Arc::clone(monitor));
         blocking(move || {
             // Nobody else writes this record in between, so no older one can take its place.
@@ -74,7 +88,12 @@ impl Daemon {
 /// Runs what waits for the disk on a thread for that.
 async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R, Fault> {
     tokio::task::spawn_blocking(work).await.map_err(|panic| {
-        Fault::new(Reason::Internal, "publishing", panic.to_string(), "this is a fault of the puller; report it")
+        Fault::new(
+            Reason::Internal,
+            "publishing",
+            panic.to_string(),
+            "this is a fault of the puller; report it",
+        )
     })
 }
 
@@ -91,14 +110,17 @@ impl Steps for Reporter<'_> {
     }
 
     fn resolved(&self, digest: Digest) -> Verdict {
-        self.daemon.update(|machine, now| machine.resolved(self.job, digest, now))
+        self.daemon
+            .update(|machine, now| machine.resolved(self.job, digest, now))
     }
 
     fn planned(&self, plan: Plan) {
-        self.daemon.update(|machine, now| machine.planned(self.job, plan, now));
+        self.daemon
+            .update(|machine, now| machine.planned(self.job, plan, now));
     }
 
     fn downloaded(&self) {
-        self.daemon.update(|machine, now| machine.downloaded(self.job, self.monitor.sample(), now));
+        self.daemon
+            .update(|machine, now| machine.downloaded(self.job, self.monitor.sample(), now));
     }
 }

@@ -13,9 +13,17 @@ use crate::{
 /// What the machine begins with: the Images of an earlier run, each with its content if that is there
 /// still.
 pub fn restored(recovered: Recovered) -> Vec<Saved> {
-    let contents: HashMap<String, Content> =
-        recovered.contents.into_iter().map(Content::from).map(|content| (content.name.clone(), content)).collect();
-    recovered.images.into_iter().map(|record| saved(record, &contents)).collect()
+    let contents: HashMap<String, Content> = recovered
+        .contents
+        .into_iter()
+        .map(Content::from)
+        .map(|content| (content.name.clone(), content))
+        .collect();
+    recovered
+        .images
+        .into_iter()
+        .map(|record| saved(record, &contents))
+        .collect()
 }
 
 fn saved(record: ImageRecord, contents: &HashMap<String, Content>) -> Saved {
@@ -38,30 +46,61 @@ fn saved(record: ImageRecord, contents: &HashMap<String, Content>) -> Saved {
     } = record;
     let claims: BTreeMap<_, _> = claims
         .into_iter()
-        .map(|store::ClaimRecord { claimant, renewed, expires, in_use }| (claimant, Claim { renewed, expires, in_use }))
+        .map(
+            |store::ClaimRecord {
+                 claimant,
+                 renewed,
+                 expires,
+                 in_use,
+             }| {
+                (
+                    claimant,
+                    Claim {
+                        renewed,
+                        expires,
+                        in_use,
+                    },
+                )
+            },
+        )
         .collect();
     Saved {
         image: Image {
             id: wish.id(),
             wish,
-            unclaimed_since: unclaimed_since.filter(|_| claims.is_empty()).or(claims.is_empty().then_some(created)),
+            unclaimed_since: unclaimed_since
+                .filter(|_| claims.is_empty())
+                .or(claims.is_empty().then_some(created)),
             claims,
             phase,
             phase_since,
             progress: None,
             content: content.and_then(|name| contents.get(&name).cloned()),
-            resolution: resolution.map(|store::ResolutionRecord { digest, resolved, checked }| Resolution {
-                digest,
-                resolved,
-                checked,
-            }),
+            resolution: resolution.map(
+                |store::ResolutionRecord {
+                     digest,
+                     resolved,
+                     checked,
+                 }| Resolution {
+                    digest,
+                    resolved,
+                    checked,
+                },
+            ),
             attempt,
-            last_error: last_error.map(|store::ErrorRecord { reason, message, time, attempt }| AttemptError {
-                reason,
-                message,
-                time,
-                attempt,
-            }),
+            last_error: last_error.map(
+                |store::ErrorRecord {
+                     reason,
+                     message,
+                     time,
+                     attempt,
+                 }| AttemptError {
+                    reason,
+                    message,
+                    time,
+                    attempt,
+                },
+            ),
             attempts: attempts.into_iter().map(attempt_record).collect(),
             next_retry,
             created,
@@ -74,13 +113,31 @@ fn saved(record: ImageRecord, contents: &HashMap<String, Content>) -> Saved {
 }
 
 fn attempt_record(record: store::AttemptRecord) -> AttemptRecord {
-    let store::AttemptRecord { attempt, started, ended, reason, message, bytes } = record;
-    AttemptRecord { attempt, started, ended, error: reason.map(|reason| (reason, message)), bytes }
+    let store::AttemptRecord {
+        attempt,
+        started,
+        ended,
+        reason,
+        message,
+        bytes,
+    } = record;
+    AttemptRecord {
+        attempt,
+        started,
+        ended,
+        error: reason.map(|reason| (reason, message)),
+        bytes,
+    }
 }
 
 impl From<&Saved> for ImageRecord {
     fn from(saved: &Saved) -> Self {
-        let Saved { image, streak, blobs, content_for } = saved.clone();
+        let Saved {
+            image,
+            streak,
+            blobs,
+            content_for,
+        } = saved.clone();
         let Image {
             id: _,
             wish,
@@ -105,36 +162,73 @@ impl From<&Saved> for ImageRecord {
             phase_since,
             claims: claims
                 .into_iter()
-                .map(|(claimant, Claim { renewed, expires, in_use })| store::ClaimRecord {
-                    claimant,
-                    renewed,
-                    expires,
-                    in_use,
-                })
+                .map(
+                    |(
+                        claimant,
+                        Claim {
+                            renewed,
+                            expires,
+                            in_use,
+                        },
+                    )| store::ClaimRecord {
+                        claimant,
+                        renewed,
+                        expires,
+                        in_use,
+                    },
+                )
                 .collect(),
             unclaimed_since,
-            resolution: resolution.map(|Resolution { digest, resolved, checked }| store::ResolutionRecord {
-                digest,
-                resolved,
-                checked,
-            }),
+            resolution: resolution.map(
+                |Resolution {
+                     digest,
+                     resolved,
+                     checked,
+                 }| store::ResolutionRecord {
+                    digest,
+                    resolved,
+                    checked,
+                },
+            ),
             content: content.map(|content| content.name),
             content_for,
             attempt,
             failures: streak,
             next_retry,
-            last_error: last_error.map(|AttemptError { reason, message, time, attempt }| store::ErrorRecord {
-                reason,
-                message,
-                time,
-                attempt,
-            }),
+            last_error: last_error.map(
+                |AttemptError {
+                     reason,
+                     message,
+                     time,
+                     attempt,
+                 }| store::ErrorRecord {
+                    reason,
+                    message,
+                    time,
+                    attempt,
+                },
+            ),
             attempts: attempts
                 .into_iter()
-                .map(|AttemptRecord { attempt, started, ended, error, bytes }| {
-                    let (reason, message) = error.map_or((None, String::new()), |(r, m)| (Some(r), m));
-                    store::AttemptRecord { attempt, started, ended, reason, message, bytes }
-                })
+                .map(
+                    |AttemptRecord {
+                         attempt,
+                         started,
+                         ended,
+                         error,
+                         bytes,
+                     }| {
+                        let (reason, message) = error.map_or((None, String::new()), |(r, m)| (Some(r), m));
+                        store::AttemptRecord {
+                            attempt,
+                            started,
+                            ended,
+                            reason,
+                            message,
+                            bytes,
+                        }
+                    },
+                )
                 .collect(),
             blobs,
         }

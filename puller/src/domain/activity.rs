@@ -67,7 +67,9 @@ impl Activity {
     /// A number that is another one whenever something has moved since.
     pub fn moved(&self) -> u64 {
         let counters = [&self.bytes_fetched, &self.unpacked_bytes, &self.unpacked_entries];
-        counters.into_iter().fold(0, |sum, counter| sum.wrapping_add(counter.load(Relaxed)))
+        counters
+            .into_iter()
+            .fold(0, |sum, counter| sum.wrapping_add(counter.load(Relaxed)))
     }
 
     /// Adds to a counter.

@@ -25,10 +25,19 @@ pub(super) struct Fetch {
 }
 
 pub(super) fn fetch(request: v1::FetchRequest) -> Result<Fetch, Status> {
-    let v1::FetchRequest { wish: asked, claimant, credentials, max_age, claim_ttl, in_use } = request;
+    let v1::FetchRequest {
+        wish: asked,
+        claimant,
+        credentials,
+        max_age,
+        claim_ttl,
+        in_use,
+    } = request;
     let claimant = name("claimant", claimant)?;
     // Secrets that came without the name of a scope are the claimant's own.
-    let default_scope = credentials.as_ref().map_or_else(String::new, |_| claimant.clone());
+    let default_scope = credentials
+        .as_ref()
+        .map_or_else(String::new, |_| claimant.clone());
     let wish = wish(asked, default_scope)?;
     if in_use.len() > MAX_IN_USE {
         let problem = format!("it has {} digests; {MAX_IN_USE} are allowed", in_use.len());
@@ -36,10 +45,15 @@ pub(super) fn fetch(request: v1::FetchRequest) -> Result<Fetch, Status> {
     }
     let in_use = in_use
         .iter()
-        .map(|digest| digest.parse::<Digest>().map_err(|error| invalid("in_use", &error)))
+        .map(|digest| {
+            digest
+                .parse::<Digest>()
+                .map_err(|error| invalid("in_use", &error))
+        })
         .collect::<Result<_, _>>()?;
     if credentials.is_some() && wish.scope.is_daemon() {
-        let problem = "the empty scope is the puller's own credentials, which can't be set by Fetch; name another";
+        let problem =
+            "the empty scope is the puller's own credentials, which can't be set by Fetch; name another";
         return Err(invalid("wish.credential_scope", &problem));
     }
     Ok(Fetch {
@@ -80,12 +94,27 @@ fn by_id(id: &str) -> Result<ImageId, Status> {
 }
 
 fn wish(wish: Option<v1::Wish>, default_scope: String) -> Result<Wish, Status> {
-    let Some(v1::Wish { reference, platform, selection, unpack, credential_scope }) = wish else {
-        return Err(Status::invalid_argument("wish: it is missing; it needs at least a reference"));
+    let Some(v1::Wish {
+        reference,
+        platform,
+        selection,
+        unpack,
+        credential_scope,
+    }) = wish
+    else {
+        return Err(Status::invalid_argument(
+            "wish: it is missing; it needs at least a reference",
+        ));
     };
-    let parsed: Reference = reference.parse().map_err(|error| invalid("wish.reference", &error))?;
+    let parsed: Reference = reference
+        .parse()
+        .map_err(|error| invalid("wish.reference", &error))?;
     let platform = match platform {
-        Some(v1::Platform { os, architecture, variant }) => {
+        Some(v1::Platform {
+            os,
+            architecture,
+            variant,
+        }) => {
             Platform::new(&os, &architecture, &variant).map_err(|error| invalid("wish.platform", &error))?
         }
         None => Platform::of_this_machine(),
@@ -99,7 +128,9 @@ fn wish(wish: Option<v1::Wish>, default_scope: String) -> Result<Wish, Status> {
         }
         None => Selection::All,
     };
-    let v1::UnpackOptions { refuse_escaping_links } = unpack.unwrap_or_default();
+    let v1::UnpackOptions {
+        refuse_escaping_links,
+    } = unpack.unwrap_or_default();
     let scope = match credential_scope {
         Some(scope) if scope.is_empty() => scope,
         Some(scope) => name("wish.credential_scope", scope)?,
@@ -110,7 +141,9 @@ fn wish(wish: Option<v1::Wish>, default_scope: String) -> Result<Wish, Status> {
         reference: parsed,
         platform,
         selection,
-        unpack: UnpackOptions { refuse_escaping_links },
+        unpack: UnpackOptions {
+            refuse_escaping_links,
+        },
         scope: Scope(scope),
     })
 }
@@ -128,7 +161,9 @@ fn name(part: &str, name: String) -> Result<String, Status> {
 
 fn duration(part: &str, duration: Option<prost_types::Duration>) -> Result<Option<Duration>, Status> {
     duration
-        .map(|duration| Duration::try_from(duration).map_err(|_| invalid(part, &"it is negative or out of range")))
+        .map(|duration| {
+            Duration::try_from(duration).map_err(|_| invalid(part, &"it is negative or out of range"))
+        })
         .transpose()
 }
 
@@ -140,7 +175,10 @@ mod tests {
 
     fn request(reference: &str) -> v1::FetchRequest {
         v1::FetchRequest {
-            wish: Some(v1::Wish { reference: reference.into(), ..v1::Wish::default() }),
+            wish: Some(v1::Wish {
+                reference: reference.into(),
+                ..v1::Wish::default()
+            }),
             claimant: "me".into(),
             ..v1::FetchRequest::default()
         }
@@ -158,8 +196,15 @@ mod tests {
     fn the_scope_of_credentials_is_the_claimant_unless_it_is_named() {
         let plain = fetch(request("example.com/a:1")).ok().unwrap();
         assert!(plain.wish.scope.is_daemon());
-        let credentials = Some(v1::Credentials { dockerconfigjson: b"{}".to_vec() });
-        let own = fetch(v1::FetchRequest { credentials: credentials.clone(), ..request("example.com/a:1") }).ok().unwrap();
+        let credentials = Some(v1::Credentials {
+            dockerconfigjson: b"{}".to_vec(),
+        });
+        let own = fetch(v1::FetchRequest {
+            credentials: credentials.clone(),
+            ..request("example.com/a:1")
+        })
+        .ok()
+        .unwrap();
         assert_eq!(own.wish.scope, Scope("me".into()));
         let mut named = request("example.com/a:1");
         named.credentials = credentials;
@@ -173,16 +218,30 @@ mod tests {
         assert!(refusal(|r| r.claimant.clear()).starts_with("claimant: "));
         assert!(refusal(|r| r.claimant = "x".repeat(254)).starts_with("claimant: "));
         assert!(refusal(|r| r.in_use = vec!["nope".into()]).starts_with("in_use: "));
-        let negative = prost_types::Duration { seconds: -1, nanos: 0 };
+        let negative = prost_types::Duration {
+            seconds: -1,
+            nanos: 0,
+        };
         assert!(refusal(|r| r.max_age = Some(negative)).starts_with("max_age: "));
         assert!(refusal(|r| r.claim_ttl = Some(negative)).starts_with("claim_ttl: "));
         assert!(refusal(|r| r.wish.as_mut().unwrap().reference.clear()).starts_with("wish.reference: "));
-        let platform = v1::Platform { os: "linux".into(), ..v1::Platform::default() };
-        assert!(refusal(|r| r.wish.as_mut().unwrap().platform = Some(platform)).starts_with("wish.platform: "));
-        let path = v1::Selection { kind: Some(v1::selection::Kind::Path("../x".into())) };
-        assert!(refusal(|r| r.wish.as_mut().unwrap().selection = Some(path)).starts_with("wish.selection.path: "));
+        let platform = v1::Platform {
+            os: "linux".into(),
+            ..v1::Platform::default()
+        };
+        assert!(
+            refusal(|r| r.wish.as_mut().unwrap().platform = Some(platform)).starts_with("wish.platform: ")
+        );
+        let path = v1::Selection {
+            kind: Some(v1::selection::Kind::Path("../x".into())),
+        };
+        assert!(
+            refusal(|r| r.wish.as_mut().unwrap().selection = Some(path)).starts_with("wish.selection.path: ")
+        );
         let text = refusal(|r| {
-            r.credentials = Some(v1::Credentials { dockerconfigjson: b"{}".to_vec() });
+            r.credentials = Some(v1::Credentials {
+                dockerconfigjson: b"{}".to_vec(),
+            });
             r.wish.as_mut().unwrap().credential_scope = Some(String::new());
         });
         assert!(text.starts_with("wish.credential_scope: "));

@@ -16,10 +16,14 @@ pub(super) fn event(event: Event) -> v1::WatchEvent {
     use v1::watch_event::Event as Told;
     let told = match event {
         Event::Put(put, version) => Told::Put(image(&put, version)),
-        Event::Deleted(id, version) => {
-            Told::Deleted(v1::Deleted { id: id.to_string(), version: version.to_string() })
-        }
-        Event::Bookmark { version, synced } => Told::Bookmark(v1::Bookmark { version: version.to_string(), synced }),
+        Event::Deleted(id, version) => Told::Deleted(v1::Deleted {
+            id: id.to_string(),
+            version: version.to_string(),
+        }),
+        Event::Bookmark { version, synced } => Told::Bookmark(v1::Bookmark {
+            version: version.to_string(),
+            synced,
+        }),
         Event::Reset => Told::Reset(v1::Reset {}),
     };
     v1::WatchEvent { event: Some(told) }
@@ -49,7 +53,10 @@ pub(crate) fn image(image: &Image, version: Version) -> v1::Image {
         version: version.to_string(),
         normalized_reference: wished.reference.to_string(),
         wish: Some(wish(wished)),
-        claims: claims.iter().map(|(claimant, held)| claim(claimant, held)).collect(),
+        claims: claims
+            .iter()
+            .map(|(claimant, held)| claim(claimant, held))
+            .collect(),
         phase: phase(*entered).into(),
         message: image.message(),
         progress: progressed.as_ref().map(progress),
@@ -66,8 +73,19 @@ pub(crate) fn image(image: &Image, version: Version) -> v1::Image {
 }
 
 fn wish(wish: &Wish) -> v1::Wish {
-    let Wish { asked, reference: _, platform, selection, unpack, scope } = wish;
-    let Platform { os, architecture, variant } = platform.clone();
+    let Wish {
+        asked,
+        reference: _,
+        platform,
+        selection,
+        unpack,
+        scope,
+    } = wish;
+    let Platform {
+        os,
+        architecture,
+        variant,
+    } = platform.clone();
     let kind = match selection {
         Selection::All => None,
         Selection::Path(path) => Some(v1::selection::Kind::Path(format!("/{path}"))),
@@ -75,17 +93,25 @@ fn wish(wish: &Wish) -> v1::Wish {
     };
     v1::Wish {
         reference: asked.clone(),
-        platform: Some(v1::Platform { os, architecture, variant }),
+        platform: Some(v1::Platform {
+            os,
+            architecture,
+            variant,
+        }),
         selection: kind.map(|kind| v1::Selection { kind: Some(kind) }),
-        unpack: unpack
-            .refuse_escaping_links
-            .then_some(v1::UnpackOptions { refuse_escaping_links: unpack.refuse_escaping_links }),
+        unpack: unpack.refuse_escaping_links.then_some(v1::UnpackOptions {
+            refuse_escaping_links: unpack.refuse_escaping_links,
+        }),
         credential_scope: Some(scope.0.clone()).filter(|scope| !scope.is_empty()),
     }
 }
 
 fn claim(claimant: &str, claim: &Claim) -> v1::Claim {
-    let Claim { renewed, expires, in_use } = claim;
+    let Claim {
+        renewed,
+        expires,
+        in_use,
+    } = claim;
     v1::Claim {
         claimant: claimant.to_owned(),
         renewed: Some(timestamp(*renewed)),
@@ -135,8 +161,18 @@ fn progress(progress: &Progress) -> v1::Progress {
 }
 
 fn content(content: &Content) -> v1::Content {
-    let Content { name, manifest_digest, selected, unpack: _, size, files, escaping_links, skipped, published, sync } =
-        content;
+    let Content {
+        name,
+        manifest_digest,
+        selected,
+        unpack: _,
+        size,
+        files,
+        escaping_links,
+        skipped,
+        published,
+        sync,
+    } = content;
     v1::Content {
         manifest_digest: manifest_digest.to_string(),
         path: format!("content/{name}"),
@@ -156,7 +192,11 @@ fn content(content: &Content) -> v1::Content {
 }
 
 fn resolution(resolution: &Resolution) -> v1::Resolution {
-    let Resolution { digest, resolved, checked } = resolution;
+    let Resolution {
+        digest,
+        resolved,
+        checked,
+    } = resolution;
     v1::Resolution {
         digest: digest.to_string(),
         resolved: Some(timestamp(*resolved)),
@@ -165,7 +205,12 @@ fn resolution(resolution: &Resolution) -> v1::Resolution {
 }
 
 fn error(error: &AttemptError) -> v1::AttemptError {
-    let AttemptError { reason, message, time, attempt } = error;
+    let AttemptError {
+        reason,
+        message,
+        time,
+        attempt,
+    } = error;
     v1::AttemptError {
         reason: status::reason(*reason).into(),
         message: message.clone(),
@@ -175,7 +220,13 @@ fn error(error: &AttemptError) -> v1::AttemptError {
 }
 
 fn record(record: &AttemptRecord) -> v1::AttemptRecord {
-    let AttemptRecord { attempt, started, ended, error, bytes } = record;
+    let AttemptRecord {
+        attempt,
+        started,
+        ended,
+        error,
+        bytes,
+    } = record;
     let (reason, message) = match error {
         Some((reason, message)) => (status::reason(*reason), message.clone()),
         None => (v1::Reason::Unspecified, String::new()),
@@ -202,5 +253,8 @@ fn timestamp(time: Timestamp) -> prost_types::Timestamp {
 }
 
 fn duration(duration: Duration) -> prost_types::Duration {
-    prost_types::Duration::try_from(duration).unwrap_or(prost_types::Duration { seconds: i64::MAX, nanos: 0 })
+    prost_types::Duration::try_from(duration).unwrap_or(prost_types::Duration {
+        seconds: i64::MAX,
+        nanos: 0,
+    })
 }

@@ -16,7 +16,9 @@ pub(super) fn invalid(part: &str, problem: &dyn Display) -> Status {
 }
 
 pub(super) fn no_such_image(id: &ImageId) -> Status {
-    Status::not_found(format!("there is no image {id}: nobody has fetched it, or all have released it; fetch it"))
+    Status::not_found(format!(
+        "there is no image {id}: nobody has fetched it, or all have released it; fetch it"
+    ))
 }
 
 pub(super) fn of_fetch(error: &FetchError) -> Status {

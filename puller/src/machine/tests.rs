@@ -52,7 +52,10 @@ impl World {
     }
 
     fn now(&self) -> Now {
-        Now { mono: self.mono, wall: self.wall }
+        Now {
+            mono: self.mono,
+            wall: self.wall,
+        }
     }
 
     fn look(&mut self) {
@@ -90,11 +93,24 @@ impl World {
     }
 
     fn fetch(&mut self, wish: &Wish, claimant: &str) -> ImageId {
-        self.fetch_with(wish, ClaimRequest { claimant: claimant.into(), ..ClaimRequest::default() })
+        self.fetch_with(
+            wish,
+            ClaimRequest {
+                claimant: claimant.into(),
+                ..ClaimRequest::default()
+            },
+        )
     }
 
     fn fetch_fresh(&mut self, wish: &Wish, max_age: Duration) -> ImageId {
-        self.fetch_with(wish, ClaimRequest { claimant: "me".into(), max_age: Some(max_age), ..ClaimRequest::default() })
+        self.fetch_with(
+            wish,
+            ClaimRequest {
+                claimant: "me".into(),
+                max_age: Some(max_age),
+                ..ClaimRequest::default()
+            },
+        )
     }
 
     fn fetch_with(&mut self, wish: &Wish, request: ClaimRequest) -> ImageId {
@@ -122,14 +138,19 @@ impl World {
     }
 
     fn bytes(&mut self, job: &Job, bytes: u64) {
-        let sample = Sample { bytes_done: bytes, bytes_fetched: bytes, ..Sample::default() };
+        let sample = Sample {
+            bytes_done: bytes,
+            bytes_fetched: bytes,
+            ..Sample::default()
+        };
         self.machine.sample(job, sample, self.now());
         self.look();
     }
 
     fn publish(&mut self, job: &Job, digest: &Digest) {
         self.machine.downloaded(job, Sample::default(), self.now());
-        self.machine.published(job, content(digest), Sample::default(), self.now());
+        self.machine
+            .published(job, content(digest), Sample::default(), self.now());
         self.look();
     }
 

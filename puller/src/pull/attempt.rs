@@ -70,11 +70,18 @@ impl Engine {
             scope: wish.scope.clone(),
             activity: Arc::clone(&monitor.activity),
         };
-        let _registry_slot = self.slots.of_registry(&repository.registry, &monitor.activity).await;
+        let _registry_slot = self
+            .slots
+            .of_registry(&repository.registry, &monitor.activity)
+            .await;
         steps.asking();
         let digest = match (&wish.reference.digest, &wish.reference.tag) {
             (Some(digest), _) => digest.clone(),
-            (None, tag) => self.registry.resolve(&repository, tag.as_deref().unwrap_or("latest")).await?,
+            (None, tag) => {
+                self.registry
+                    .resolve(&repository, tag.as_deref().unwrap_or("latest"))
+                    .await?
+            }
         };
         if steps.resolved(digest.clone()) == Verdict::Stop {
             return Ok(Outcome::Unchanged);
@@ -89,24 +96,37 @@ impl Engine {
         steps.planned(Plan {
             layers: u32::try_from(pulled.layers.len()).unwrap_or(u32::MAX),
             bytes: different.iter().map(|at| pulled.layers[*at].size).sum(),
-            blobs: different.iter().map(|at| pulled.layers[*at].digest.clone()).collect(),
+            blobs: different
+                .iter()
+                .map(|at| pulled.layers[*at].digest.clone())
+                .collect(),
             content: pulled.content_name(),
         });
         if let Some(content) = self.volume.content(&pulled.content_name()) {
             for at in different {
-                self.registry.has_blob(&repository, &pulled.layers[at].digest).await?;
+                self.registry
+                    .has_blob(&repository, &pulled.layers[at].digest)
+                    .await?;
             }
             steps.downloaded();
             return Ok(Outcome::Present(Box::new(content.into())));
         }
         monitor.set_layers(blobs.clone());
-        let missing: u64 = different.iter().map(|at| pulled.layers[*at].size.saturating_sub(blobs[*at].received())).sum();
-        let room = self.volume.reserve(missing.saturating_mul(RESERVED_PER_BYTE), 0)?;
+        let missing: u64 = different
+            .iter()
+            .map(|at| pulled.layers[*at].size.saturating_sub(blobs[*at].received()))
+            .sum();
+        let room = self
+            .volume
+            .reserve(missing.saturating_mul(RESERVED_PER_BYTE), 0)?;
         let (tree, summary) = tokio::select! {
             brought = self.bring(&repository, monitor, steps, slot, &pulled, blobs) => brought?,
             fault = keep_accounts(&room, monitor, missing) => return Err(fault),
         };
-        Ok(Outcome::Ready(Box::new(Ready { tree, content: content(&pulled, &summary) })))
+        Ok(Outcome::Ready(Box::new(Ready {
+            tree,
+            content: content(&pulled, &summary),
+        })))
     }
 
     /// Downloads and unpacks, side by side.
@@ -122,7 +142,15 @@ impl Engine {
         let downloads = stream::iter(pulled.different_layers())
             .map(|at| {
                 let (digest, blob) = (&pulled.layers[at].digest, &blobs[at]);
-                Download { engine: self, repository, slot, monitor, digest, blob }.run()
+                Download {
+                    engine: self,
+                    repository,
+                    slot,
+                    monitor,
+                    digest,
+                    blob,
+                }
+                .run()
             })
             .buffer_unordered(self.layers_at_a_time.max(1))
             .try_collect::<Vec<()>>();
@@ -172,7 +200,10 @@ async fn keep_accounts(room: &Reservation, monitor: &Monitor, missing: u64) -> F
     loop {
         tokio::time::sleep(ACCOUNTS).await;
         let sample = monitor.sample();
-        let written = sample.bytes_fetched.min(missing).saturating_add(sample.unpacked_bytes);
+        let written = sample
+            .bytes_fetched
+            .min(missing)
+            .saturating_add(sample.unpacked_bytes);
         room.spent(written, sample.unpacked_entries);
         let to_come = missing.saturating_sub(sample.bytes_fetched);
         if let Err(fault) = room.grow(written.saturating_add(to_come), sample.unpacked_entries) {
@@ -190,7 +221,12 @@ async fn on_a_thread<R: Send + 'static>(
     work: impl FnOnce() -> Result<R, Fault> + Send + 'static,
 ) -> Result<R, Fault> {
     let internal = |happened: String| {
-        Fault::new(Reason::Internal, "the unpack", happened, "look at the puller's log; this should not happen")
+        Fault::new(
+            Reason::Internal,
+            "the unpack",
+            happened,
+            "look at the puller's log; this should not happen",
+        )
     };
     let (done, result) = oneshot::channel();
     std::thread::Builder::new()
@@ -198,7 +234,9 @@ async fn on_a_thread<R: Send + 'static>(
         // Whoever waited may have gone; what was made goes with the result then.
         .spawn(move || drop(done.send(work())))
         .map_err(|error| internal(format!("its thread can't be started: {error}")))?;
-    result.await.unwrap_or_else(|_| Err(internal("its thread has died".into())))
+    result
+        .await
+        .unwrap_or_else(|_| Err(internal("its thread has died".into())))
 }
 
 /// The store adds what only it can know.

@@ -58,7 +58,10 @@ impl Download<'_> {
         let origins = &self.engine.origins;
         if brought == Brought::BySomebodyElse && !origins.has(self.digest, self.repository) {
             // Another pull brought it, or an earlier run did: ask whether we may have it.
-            self.engine.registry.has_blob(self.repository, self.digest).await?;
+            self.engine
+                .registry
+                .has_blob(self.repository, self.digest)
+                .await?;
         }
         origins.add(self.digest, self.repository);
         Ok(())
@@ -67,7 +70,10 @@ impl Download<'_> {
     /// Waits for the turn to write; none: the blob is verified. Also waits while what is on the volume
     /// already is hashed again.
     async fn turn(&self) -> Result<Option<BlobWriter>, Fault> {
-        let what = format!("layer {}, which another pull is bringing or which is being checked", self.digest);
+        let what = format!(
+            "layer {}, which another pull is bringing or which is being checked",
+            self.digest
+        );
         let _wait = self.repository.activity.waiting_for(what);
         self.blob.writer().await
     }
@@ -82,8 +88,11 @@ impl Download<'_> {
                     Some(writer) => holder.insert(writer).offset(),
                 },
             };
-            let connection =
-                if offset < self.blob.size() { self.connection(offset, &mut holder).await? } else { Connection::Complete };
+            let connection = if offset < self.blob.size() {
+                self.connection(offset, &mut holder).await?
+            } else {
+                Connection::Complete
+            };
             match (connection, holder.take()) {
                 (Connection::Complete, Some(writer)) => {
                     writer.finish().await?;
@@ -127,7 +136,9 @@ impl Download<'_> {
                 writer.write(new).await?;
             }
         };
-        let here = holder.as_ref().map_or_else(|| self.blob.received(), BlobWriter::offset);
+        let here = holder
+            .as_ref()
+            .map_or_else(|| self.blob.received(), BlobWriter::offset);
         if here >= self.blob.size() {
             return Ok(Connection::Complete);
         }
@@ -135,7 +146,10 @@ impl Download<'_> {
             Some(fault) if fault.reason != Reason::Network || here <= offset => Err(fault),
             None if here <= offset => Err(Fault::new(
                 Reason::Network,
-                format!("layer {} of {}/{}", self.digest, self.repository.registry, self.repository.path),
+                format!(
+                    "layer {} of {}/{}",
+                    self.digest, self.repository.registry, self.repository.path
+                ),
                 format!("the answer ended after {here} of {} bytes", self.blob.size()),
                 "the next attempt goes on from there",
             )),
@@ -150,7 +164,9 @@ impl Download<'_> {
 /// The part of a chunk that lies at or after `offset`; `at` is where the chunk begins, and becomes where
 /// it ends.
 fn after(mut chunk: Bytes, at: &mut u64, offset: u64) -> Bytes {
-    let known = usize::try_from(offset.saturating_sub(*at)).unwrap_or(usize::MAX).min(chunk.len());
+    let known = usize::try_from(offset.saturating_sub(*at))
+        .unwrap_or(usize::MAX)
+        .min(chunk.len());
     *at += chunk.len() as u64;
     chunk.split_off(known)
 }
@@ -174,7 +190,13 @@ mod tests {
     #[test]
     fn what_is_known_of_a_chunk_is_left_out() {
         let chunk = || Bytes::from_static(b"abcdef");
-        for (at, offset, new) in [(0, 0, "abcdef"), (0, 2, "cdef"), (4, 6, "cdef"), (0, 6, ""), (0, 100, "")] {
+        for (at, offset, new) in [
+            (0, 0, "abcdef"),
+            (0, 2, "cdef"),
+            (4, 6, "cdef"),
+            (0, 6, ""),
+            (0, 100, ""),
+        ] {
             let mut end = at;
             assert_eq!(after(chunk(), &mut end, offset), new.as_bytes());
             assert_eq!(end, at + 6);

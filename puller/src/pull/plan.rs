@@ -52,7 +52,9 @@ impl Pulled {
     /// The positions at which each digest stands first.
     pub(super) fn different_layers(&self) -> Vec<usize> {
         let first = |(at, layer): (usize, &Layer)| {
-            let seen = self.layers[..at].iter().any(|earlier| earlier.digest == layer.digest);
+            let seen = self.layers[..at]
+                .iter()
+                .any(|earlier| earlier.digest == layer.digest);
             (!seen).then_some(at)
         };
         self.layers.iter().enumerate().filter_map(first).collect()
@@ -73,7 +75,12 @@ pub(super) async fn plan(
         Found::Image(image) => image_layers(registry, repository, image, wish, &asked).await?,
         Found::Artifact(artifact) => artifact_layers(artifact, wish, &asked)?,
     };
-    let pulled = Pulled { manifest: digest, layers, selected, unpack: wish.unpack.clone() };
+    let pulled = Pulled {
+        manifest: digest,
+        layers,
+        selected,
+        unpack: wish.unpack.clone(),
+    };
     check(&pulled, limits, &asked)?;
     Ok(pulled)
 }
@@ -118,7 +125,11 @@ async fn image_layers(
     let manifest::Image { config, layers } = image;
     let bytes = match config.data {
         Some(data) => data,
-        None => registry.small_blob(repository, &config.digest, config.size).await?,
+        None => {
+            registry
+                .small_blob(repository, &config.digest, config.size)
+                .await?
+        }
     };
     let config = Config::parse(&bytes, layers.len(), asked)?;
     let mut planned = Vec::with_capacity(layers.len());
@@ -127,7 +138,9 @@ async fn image_layers(
         planned.push(Layer {
             digest: layer.descriptor.digest.clone(),
             size: layer.descriptor.size,
-            kind: LayerKind::Archive { diff_id: Some(diff_id.clone()) },
+            kind: LayerKind::Archive {
+                diff_id: Some(diff_id.clone()),
+            },
         });
     }
     let selected = match &wish.selection {
@@ -148,10 +161,13 @@ async fn present(
     if !layer.foreign {
         return Ok(());
     }
-    registry.has_blob(repository, &layer.digest).await.map_err(|fault| match fault.reason {
-        Reason::NotFound => layer.refused_as_foreign(asked),
-        _ => fault,
-    })
+    registry
+        .has_blob(repository, &layer.digest)
+        .await
+        .map_err(|fault| match fault.reason {
+            Reason::NotFound => layer.refused_as_foreign(asked),
+            _ => fault,
+        })
 }
 
 fn labelled(config: &Config, label: &str, asked: &str) -> Result<String, Fault> {
@@ -166,7 +182,9 @@ fn labelled(config: &Config, label: &str, asked: &str) -> Result<String, Fault> 
     match Selection::path(value) {
         Ok(Selection::Path(path)) => Ok(path),
         Ok(_) => Ok(String::new()),
-        Err(problem) => Err(not_found(format!("the value of its label {label:?} is no path of the image: {problem}"))),
+        Err(problem) => Err(not_found(format!(
+            "the value of its label {label:?} is no path of the image: {problem}"
+        ))),
     }
 }
 
@@ -185,7 +203,10 @@ fn artifact_layers(
             return Err(Fault::new(
                 Reason::SelectionNotFound,
                 asked,
-                format!("it is an artifact ({}), which has no labels such as {label:?}", artifact.artifact_type),
+                format!(
+                    "it is an artifact ({}), which has no labels such as {label:?}",
+                    artifact.artifact_type
+                ),
                 "select a path, or everything",
             ));
         }
@@ -206,7 +227,11 @@ fn artifact_layers(
                 ));
             }
         };
-        Ok(Layer { digest: layer.descriptor.digest, size: layer.descriptor.size, kind })
+        Ok(Layer {
+            digest: layer.descriptor.digest,
+            size: layer.descriptor.size,
+            kind,
+        })
     });
     Ok((planned.collect::<Result<_, _>>()?, selected))
 }
@@ -224,7 +249,10 @@ fn check(pulled: &Pulled, limits: &Limits, asked: &str) -> Result<(), Fault> {
     if pulled.layers.len() > MAX_LAYERS {
         return Err(exceeded("layers", pulled.layers.len() as u64, MAX_LAYERS as u64));
     }
-    let sizes = pulled.different_layers().into_iter().map(|at| pulled.layers[at].size);
+    let sizes = pulled
+        .different_layers()
+        .into_iter()
+        .map(|at| pulled.layers[at].size);
     let compressed = sizes.fold(0, u64::saturating_add);
     if compressed > limits.max_bytes {
         return Err(exceeded("compressed bytes", compressed, limits.max_bytes));

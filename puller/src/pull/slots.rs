@@ -110,7 +110,11 @@ impl MovingSlot {
     }
 }
 
-async fn acquire(slots: Arc<Semaphore>, what: impl Fn() -> String, activity: &Activity) -> OwnedSemaphorePermit {
+async fn acquire(
+    slots: Arc<Semaphore>,
+    what: impl Fn() -> String,
+    activity: &Activity,
+) -> OwnedSemaphorePermit {
     if let Ok(permit) = Arc::clone(&slots).try_acquire_owned() {
         return permit;
     }
@@ -173,6 +177,10 @@ mod tests {
         assert_eq!(activity.waits_for(), "");
         drop(other);
         slots.of_registry("c.example", &activity).await;
-        assert_eq!(slots.registries.lock().unwrap().len(), 1, "unused registries are forgotten");
+        assert_eq!(
+            slots.registries.lock().unwrap().len(),
+            1,
+            "unused registries are forgotten"
+        );
     }
 }

@@ -35,7 +35,9 @@ pub(super) fn unpack(
         {
             begun.push_back((layer, Source::open(layer, blob, limits, activity)?));
         }
-        let Some((layer, source)) = begun.pop_front() else { break };
+        let Some((layer, source)) = begun.pop_front() else {
+            break;
+        };
         match source {
             Source::Archive { inflate, diff_id } => {
                 tree.apply(inflate, &layer.digest.to_string(), diff_id.as_ref())?;
@@ -47,18 +49,32 @@ pub(super) fn unpack(
 }
 
 enum Source {
-    Archive { inflate: Inflate, diff_id: Option<Digest> },
-    File { title: String, blob: Arc<Blob> },
+    Archive {
+        inflate: Inflate,
+        diff_id: Option<Digest>,
+    },
+    File {
+        title: String,
+        blob: Arc<Blob>,
+    },
 }
 
 impl Source {
-    fn open(layer: &Layer, blob: &Arc<Blob>, limits: &Limits, activity: &Arc<Activity>) -> Result<Self, Fault> {
+    fn open(
+        layer: &Layer,
+        blob: &Arc<Blob>,
+        limits: &Limits,
+        activity: &Arc<Activity>,
+    ) -> Result<Self, Fault> {
         Ok(match &layer.kind {
             LayerKind::Archive { diff_id } => Self::Archive {
                 inflate: Inflate::spawn(blob.reader(Arc::clone(activity)), limits, Arc::clone(activity))?,
                 diff_id: diff_id.clone(),
             },
-            LayerKind::File { title } => Self::File { title: title.clone(), blob: Arc::clone(blob) },
+            LayerKind::File { title } => Self::File {
+                title: title.clone(),
+                blob: Arc::clone(blob),
+            },
         })
     }
 }

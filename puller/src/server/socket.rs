@@ -28,19 +28,33 @@ impl SocketFile {
     /// # Errors
     /// [`Error::Listen`]: somebody answers there, something else is there, or it can't be made.
     pub fn bind(path: &Path, group: Option<&str>) -> Result<(Self, UnixListener), Error> {
-        let problem = |problem: String| Error::Listen { address: format!("unix://{}", path.display()), problem };
+        let problem = |problem: String| Error::Listen {
+            address: format!("unix://{}", path.display()),
+            problem,
+        };
         let io = |what: &str, error: &io::Error| problem(format!("{what}: {error}"));
-        let directory = path.parent().filter(|directory| !directory.as_os_str().is_empty()).unwrap_or(Path::new("."));
-        fs::create_dir_all(directory)
-            .map_err(|error| io(&format!("the directory {} can't be made", directory.display()), &error))?;
+        let directory = path
+            .parent()
+            .filter(|directory| !directory.as_os_str().is_empty())
+            .unwrap_or(Path::new("."));
+        fs::create_dir_all(directory).map_err(|error| {
+            io(
+                &format!("the directory {} can't be made", directory.display()),
+                &error,
+            )
+        })?;
         match fs::symlink_metadata(path) {
             Err(error) if error.kind() == io::ErrorKind::NotFound => {}
             Err(error) => return Err(io("it can't be looked at", &error)),
             Ok(there) if !there.file_type().is_socket() => {
-                return Err(problem("something that is no socket is there; remove it or choose another path".into()));
+                return Err(problem(
+                    "something that is no socket is there; remove it or choose another path".into(),
+                ));
             }
             Ok(_) if std::os::unix::net::UnixStream::connect(path).is_ok() => {
-                return Err(problem("another process answers there; stop it or choose another path".into()));
+                return Err(problem(
+                    "another process answers there; stop it or choose another path".into(),
+                ));
             }
             Ok(_) => {}
         }
@@ -52,13 +66,25 @@ impl SocketFile {
         fs::set_permissions(&file.path, fs::Permissions::from_mode(MODE))
             .map_err(|error| io("its mode can't be set", &error))?;
         if let Some(group) = group {
-            let gid = group_id(group).ok_or_else(|| problem(format!("there is no group {group:?} on this machine")))?;
-            rustix::fs::chownat(CWD, &file.path, None, Some(Gid::from_raw(gid)), AtFlags::SYMLINK_NOFOLLOW)
-                .map_err(|error| io(&format!("its group can't be set to {group}"), &error.into()))?;
+            let gid = group_id(group)
+                .ok_or_else(|| problem(format!("there is no group {group:?} on this machine")))?;
+            rustix::fs::chownat(
+                CWD,
+                &file.path,
+                None,
+                Some(Gid::from_raw(gid)),
+                AtFlags::SYMLINK_NOFOLLOW,
+            )
+            .map_err(|error| io(&format!("its group can't be set to {group}"), &error.into()))?;
         }
         fs::rename(&file.path, path).map_err(|error| io("it can't be put in its place", &error))?;
         std::mem::forget(file);
-        Ok((Self { path: path.to_owned() }, listener))
+        Ok((
+            Self {
+                path: path.to_owned(),
+            },
+            listener,
+        ))
     }
 
     /// Where it is.
@@ -82,7 +108,9 @@ fn group_id(group: &str) -> Option<u32> {
     let groups = fs::read_to_string("/etc/group").ok()?;
     groups.lines().find_map(|line| {
         let mut fields = line.split(':');
-        (fields.next() == Some(group)).then(|| fields.nth(1)?.parse().ok()).flatten()
+        (fields.next() == Some(group))
+            .then(|| fields.nth(1)?.parse().ok())
+            .flatten()
     })
 }
 
@@ -95,7 +123,10 @@ mod tests {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("deeper/puller.sock");
         let (file, listener) = SocketFile::bind(&path, None).unwrap();
-        assert_eq!(fs::symlink_metadata(&path).unwrap().permissions().mode() & 0o777, MODE);
+        assert_eq!(
+            fs::symlink_metadata(&path).unwrap().permissions().mode() & 0o777,
+            MODE
+        );
         let taken = SocketFile::bind(&path, None).unwrap_err().to_string();
         assert!(taken.contains("another process answers there"), "{taken}");
         // As after a kill: the listener is gone, its file is not.
@@ -104,7 +135,11 @@ mod tests {
         let (file, _listener) = SocketFile::bind(&path, None).unwrap();
         drop(file);
         assert!(!path.exists());
-        assert_eq!(fs::read_dir(path.parent().unwrap()).unwrap().count(), 0, "nothing is left behind");
+        assert_eq!(
+            fs::read_dir(path.parent().unwrap()).unwrap().count(),
+            0,
+            "nothing is left behind"
+        );
     }
 
     #[tokio::test]
@@ -121,7 +156,9 @@ mod tests {
     async fn an_unknown_group_is_an_error() {
         let directory = tempfile::tempdir().unwrap();
         let path = directory.path().join("puller.sock");
-        let error = SocketFile::bind(&path, Some("no-such-group")).unwrap_err().to_string();
+        let error = SocketFile::bind(&path, Some("no-such-group"))
+            .unwrap_err()
+            .to_string();
         assert!(error.contains("no-such-group"), "{error}");
         assert_eq!(fs::read_dir(directory.path()).unwrap().count(), 0);
         assert_eq!(group_id("root"), Some(0));

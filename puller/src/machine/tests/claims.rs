@@ -72,7 +72,11 @@ fn one_claimants_release_leaves_the_others() {
 #[test]
 fn a_claim_with_a_time_to_live_ends_unless_it_is_renewed() {
     let mut world = World::new();
-    let request = || ClaimRequest { claimant: "me".into(), ttl: Some(MINUTE), ..ClaimRequest::default() };
+    let request = || ClaimRequest {
+        claimant: "me".into(),
+        ttl: Some(MINUTE),
+        ..ClaimRequest::default()
+    };
     let id = world.fetch_with(&tag(), request());
     world.pass(50 * SECOND);
     world.fetch_with(&tag(), request());
@@ -93,7 +97,10 @@ fn a_mere_renewal_is_not_told() {
         world.pass(SECOND);
         world.fetch(&tag(), "me");
     }
-    assert!(world.told.is_empty(), "a claimant that fetches at each change would never come to rest");
+    assert!(
+        world.told.is_empty(),
+        "a claimant that fetches at each change would never come to rest"
+    );
 }
 
 #[test]
@@ -106,7 +113,11 @@ fn what_a_claimant_still_reads_is_kept_until_it_says_otherwise() {
     let job = world.job();
     let _ = world.resolve(&job, &digest("b"));
     world.publish(&job, &digest("b"));
-    let reads = |in_use| ClaimRequest { claimant: "me".into(), in_use, ..ClaimRequest::default() };
+    let reads = |in_use| ClaimRequest {
+        claimant: "me".into(),
+        in_use,
+        ..ClaimRequest::default()
+    };
     world.fetch_with(&tag(), reads(vec![old.clone()]));
     world.pass(60 * MINUTE);
     assert!(world.machine.needed_contents().has(&old.file_name(), &old));
@@ -120,7 +131,12 @@ fn the_layers_of_an_unfinished_pull_are_needed_until_it_is_published() {
     world.fetch(&tag(), "me");
     let job = world.job();
     let _ = world.resolve(&job, &digest("a"));
-    let plan = Plan { layers: 1, bytes: 5, blobs: vec![digest("layer")], content: "x".into() };
+    let plan = Plan {
+        layers: 1,
+        bytes: 5,
+        blobs: vec![digest("layer")],
+        content: "x".into(),
+    };
     world.machine.planned(&job, plan, world.now());
     world.fail(&job, Reason::Network);
     assert!(world.machine.needed_blobs().contains(&digest("layer")));

@@ -63,9 +63,15 @@ fn a_tag_that_moved_leaves_no_hole() {
     assert_eq!(image.content.as_ref().unwrap().manifest_digest, digest("a"));
     world.publish(&job, &digest("b"));
     assert_eq!(world.phases, [Phase::Pulling, Phase::Unpacking, Phase::Unpacked]);
-    assert_eq!(world.image(&id).content.as_ref().unwrap().manifest_digest, digest("b"));
+    assert_eq!(
+        world.image(&id).content.as_ref().unwrap().manifest_digest,
+        digest("b")
+    );
     let old = digest("a");
-    assert!(world.machine.needed_contents().has(&old.file_name(), &old), "kept for the grace period");
+    assert!(
+        world.machine.needed_contents().has(&old.file_name(), &old),
+        "kept for the grace period"
+    );
     world.pass(10 * MINUTE);
     assert!(!world.machine.needed_contents().has(&old.file_name(), &old));
 }
@@ -80,7 +86,10 @@ fn a_check_that_fails_backs_off_and_does_not_loop() {
         let job = world.job();
         world.fail(&job, Reason::Timeout);
         let image = world.image(&id);
-        assert_eq!((image.phase, image.reason()), (Phase::Unpacked, Some(Reason::Timeout)));
+        assert_eq!(
+            (image.phase, image.reason()),
+            (Phase::Unpacked, Some(Reason::Timeout))
+        );
         assert!(image.content.is_some());
         // A client that fetches at every change does not make it go faster.
         world.fetch_fresh(&tag(), 30 * SECOND);

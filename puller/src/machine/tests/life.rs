@@ -13,13 +13,18 @@ fn the_smallest_image_enters_every_phase_in_order() {
     assert_eq!(image.attempt, 1);
     assert_eq!(image.attempts.len(), 1);
     let progress = image.progress.as_ref().unwrap();
-    assert!(progress.pulling_since <= progress.unpacking_since && progress.unpacking_since <= progress.unpacked_at);
+    assert!(
+        progress.pulling_since <= progress.unpacking_since
+            && progress.unpacking_since <= progress.unpacked_at
+    );
 }
 
 #[test]
 fn the_same_wish_is_one_image_and_one_pull() {
     let mut world = World::new();
-    let ids: Vec<_> = (0..100).map(|n| world.fetch(&tag(), &format!("claimant {n}"))).collect();
+    let ids: Vec<_> = (0..100)
+        .map(|n| world.fetch(&tag(), &format!("claimant {n}")))
+        .collect();
     assert!(ids.iter().all(|id| *id == ids[0]));
     world.job();
     assert_eq!(world.image(&ids[0]).claims.len(), 100);
@@ -66,13 +71,21 @@ fn what_a_cancelled_job_still_reports_is_ignored() {
 
 #[test]
 fn there_is_an_end_to_images_and_to_wishes() {
-    let mut world = World::with(Settings { max_images: 2, ..Settings::default() });
+    let mut world = World::with(Settings {
+        max_images: 2,
+        ..Settings::default()
+    });
     world.fetch(&wish("example.com/a:1"), "me");
     world.fetch(&wish("example.com/b:1"), "me");
-    let refused = world.machine.fetch(wish("example.com/c:1"), ClaimRequest::default(), world.now());
+    let refused = world
+        .machine
+        .fetch(wish("example.com/c:1"), ClaimRequest::default(), world.now());
     assert_eq!(refused, Err(Refused::TooManyImages(2)));
     world.fetch(&wish("example.com/a:1"), "you");
-    let large = Wish { scope: Scope("x".repeat(MAX_WISH)), ..tag() };
+    let large = Wish {
+        scope: Scope("x".repeat(MAX_WISH)),
+        ..tag()
+    };
     let refused = world.machine.fetch(large, ClaimRequest::default(), world.now());
     assert!(matches!(refused, Err(Refused::WishTooLarge(_))));
 }

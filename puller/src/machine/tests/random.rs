@@ -6,15 +6,38 @@ use super::*;
 
 #[derive(Debug, Clone)]
 enum Step {
-    Fetch { image: usize, claimant: usize, max_age: Option<u64>, ttl: Option<u64> },
-    Release { image: usize, claimant: usize },
+    Fetch {
+        image: usize,
+        claimant: usize,
+        max_age: Option<u64>,
+        ttl: Option<u64>,
+    },
+    Release {
+        image: usize,
+        claimant: usize,
+    },
     Credentials,
-    Resolve { job: usize, digest: u8 },
-    Bytes { job: usize, bytes: u64 },
-    Publish { job: usize },
-    Fail { job: usize, reason: usize },
-    Pass { seconds: u64 },
-    ClockSet { seconds: i64 },
+    Resolve {
+        job: usize,
+        digest: u8,
+    },
+    Bytes {
+        job: usize,
+        bytes: u64,
+    },
+    Publish {
+        job: usize,
+    },
+    Fail {
+        job: usize,
+        reason: usize,
+    },
+    Pass {
+        seconds: u64,
+    },
+    ClockSet {
+        seconds: i64,
+    },
     Restart,
 }
 
@@ -35,15 +58,27 @@ fn step() -> impl Strategy<Value = Step> {
 }
 
 fn wishes() -> [Wish; 3] {
-    let scoped = Wish { scope: Scope("team".into()), ..wish("example.com/scoped:1") };
-    [tag(), wish(&format!("example.com/pinned@{}", digest("0"))), scoped]
+    let scoped = Wish {
+        scope: Scope("team".into()),
+        ..wish("example.com/scoped:1")
+    };
+    [
+        tag(),
+        wish(&format!("example.com/pinned@{}", digest("0"))),
+        scoped,
+    ]
 }
 
 fn apply(world: &mut World, step: Step) {
     let wishes = wishes();
     let job = |world: &World, at: usize| world.jobs.get(at % world.jobs.len().max(1)).cloned();
     match step {
-        Step::Fetch { image, claimant, max_age, ttl } => {
+        Step::Fetch {
+            image,
+            claimant,
+            max_age,
+            ttl,
+        } => {
             world.fetch_with(
                 &wishes[image],
                 ClaimRequest {
@@ -59,9 +94,17 @@ fn apply(world: &mut World, step: Step) {
             world.machine.credentials(&Scope("team".into()), world.now());
             world.look();
         }
-        Step::Resolve { job: at, digest: found } => {
+        Step::Resolve {
+            job: at,
+            digest: found,
+        } => {
             if let Some(job) = job(world, at) {
-                let found = job.wish.reference.digest.clone().unwrap_or_else(|| digest(&found.to_string()));
+                let found = job
+                    .wish
+                    .reference
+                    .digest
+                    .clone()
+                    .unwrap_or_else(|| digest(&found.to_string()));
                 let _ = world.resolve(&job, &found);
             }
         }
@@ -72,7 +115,10 @@ fn apply(world: &mut World, step: Step) {
         }
         Step::Publish { job: at } => {
             if let Some(job) = job(world, at) {
-                let resolved = world.machine.image(&job.id).and_then(|image| image.resolution.clone());
+                let resolved = world
+                    .machine
+                    .image(&job.id)
+                    .and_then(|image| image.resolution.clone());
                 if let Some(resolved) = resolved {
                     world.publish(&job, &resolved.digest);
                 }
@@ -85,7 +131,10 @@ fn apply(world: &mut World, step: Step) {
         }
         Step::Pass { seconds } => world.pass(Duration::from_secs(seconds)),
         Step::ClockSet { seconds } => {
-            world.wall = world.wall.checked_add(jiff::SignedDuration::from_secs(seconds)).unwrap();
+            world.wall = world
+                .wall
+                .checked_add(jiff::SignedDuration::from_secs(seconds))
+                .unwrap();
         }
         Step::Restart => world.restart(),
     }
@@ -98,20 +147,30 @@ fn check(world: &World) {
         assert!(!image.message().is_empty(), "every state says something");
         match image.phase {
             Phase::Unpacked => assert!(image.content.is_some()),
-            Phase::Retrying | Phase::Failed => assert!(image.last_error.is_some(), "no failure without a reason"),
+            Phase::Retrying | Phase::Failed => {
+                assert!(image.last_error.is_some(), "no failure without a reason")
+            }
             Phase::Pulling | Phase::Unpacking => assert!(entry.job.is_some(), "nothing moves without a job"),
             Phase::Initiated => {}
         }
         // Whatever is claimed and not at its end has something that will bring it on.
         let waits = image.awaits_credentials || image.claims.is_empty();
         let ends = matches!(image.phase, Phase::Unpacked | Phase::Failed);
-        assert!(ends || waits || entry.job.is_some() || entry.due.is_some(), "stuck: {image:?}");
+        assert!(
+            ends || waits || entry.job.is_some() || entry.due.is_some(),
+            "stuck: {image:?}"
+        );
         assert_eq!(image.claims.is_empty(), image.unclaimed_since.is_some());
         if let Some(wake) = entry.wake {
             assert!(world.machine.wakes.contains(&(wake, image.id.clone())));
         }
     }
-    let wakes = world.machine.entries.values().filter(|entry| entry.wake.is_some()).count();
+    let wakes = world
+        .machine
+        .entries
+        .values()
+        .filter(|entry| entry.wake.is_some())
+        .count();
     assert_eq!(world.machine.wakes.len(), wakes);
 }
 

@@ -35,7 +35,10 @@ fn attempt_error_and_next_retry_survive() {
     world.pass(28 * SECOND);
     world.restart();
     let image = world.image(&id);
-    assert_eq!((image.phase, image.attempt, image.reason()), (Phase::Retrying, 8, Some(Reason::Network)));
+    assert_eq!(
+        (image.phase, image.attempt, image.reason()),
+        (Phase::Retrying, 8, Some(Reason::Network))
+    );
     world.pass(99 * SECOND);
     assert!(world.jobs.is_empty(), "128 s less the 28 s before the restart");
     world.pass(2 * SECOND);
@@ -46,7 +49,10 @@ fn attempt_error_and_next_retry_survive() {
 #[test]
 fn an_image_with_the_secrets_of_a_scope_waits_for_them() {
     let mut world = World::new();
-    let team = Wish { scope: Scope("team".into()), ..tag() };
+    let team = Wish {
+        scope: Scope("team".into()),
+        ..tag()
+    };
     world.machine.credentials(&team.scope, world.now());
     let id = world.fetch(&team, "me");
     world.job();
@@ -62,11 +68,17 @@ fn an_image_with_the_secrets_of_a_scope_waits_for_them() {
 #[test]
 fn nothing_ends_before_a_grace_period_after_the_start() {
     let mut world = World::new();
-    let ttl = ClaimRequest { claimant: "me".into(), ttl: Some(SECOND), ..ClaimRequest::default() };
+    let ttl = ClaimRequest {
+        claimant: "me".into(),
+        ttl: Some(SECOND),
+        ..ClaimRequest::default()
+    };
     let claimed = world.fetch_with(&tag(), ttl);
     let released = world.fetch(&wish("example.com/other:1"), "me");
     world.release(&released, "me");
-    let saved = [&claimed, &released].map(|id| world.machine.saved(id).unwrap()).to_vec();
+    let saved = [&claimed, &released]
+        .map(|id| world.machine.saved(id).unwrap())
+        .to_vec();
     world.advance(60 * MINUTE);
     world.restart_with(saved);
     world.pass(10 * MINUTE - SECOND);
@@ -97,7 +109,10 @@ fn a_crash_between_the_record_and_the_news_loses_nothing() {
     let job = world.job();
     let _ = world.resolve(&job, &digest("a"));
     world.machine.downloaded(&job, Sample::default(), world.now());
-    let saved = world.machine.saved_as_published(&job, &content(&digest("a"))).unwrap();
+    let saved = world
+        .machine
+        .saved_as_published(&job, &content(&digest("a")))
+        .unwrap();
     world.restart_with(vec![saved]);
     assert_eq!(world.image(&id).phase, Phase::Unpacked);
     assert!(world.jobs.is_empty());

@@ -1,7 +1,10 @@
 use super::*;
 
 fn team() -> Wish {
-    Wish { scope: Scope("team".into()), ..tag() }
+    Wish {
+        scope: Scope("team".into()),
+        ..tag()
+    }
 }
 
 #[test]
@@ -31,7 +34,12 @@ fn ten_attempts_are_remembered() {
         world.fail(&job, Reason::Network);
         world.pass(10 * MINUTE);
     }
-    let attempts: Vec<_> = world.image(&id).attempts.iter().map(|record| record.attempt).collect();
+    let attempts: Vec<_> = world
+        .image(&id)
+        .attempts
+        .iter()
+        .map(|record| record.attempt)
+        .collect();
     assert_eq!(attempts, (6..=15).collect::<Vec<_>>());
 }
 
@@ -47,11 +55,17 @@ fn the_phase_stays_retrying_until_layer_bytes_flow() {
     let job = world.job();
     let _ = world.resolve(&job, &digest("a"));
     let image = world.image(&id);
-    assert_eq!((image.phase, image.attempt, image.next_retry), (Phase::Retrying, 2, None));
+    assert_eq!(
+        (image.phase, image.attempt, image.next_retry),
+        (Phase::Retrying, 2, None)
+    );
     assert!(image.last_error.is_some());
     world.bytes(&job, 1);
     assert_eq!(world.image(&id).phase, Phase::Pulling);
-    assert!(world.image(&id).last_error.is_some(), "kept until the next success");
+    assert!(
+        world.image(&id).last_error.is_some(),
+        "kept until the next success"
+    );
     world.publish(&job, &digest("a"));
     assert_eq!(world.phases, [Phase::Pulling, Phase::Unpacking, Phase::Unpacked]);
     assert_eq!(world.image(&id).last_error, None);
@@ -90,9 +104,15 @@ fn the_registrys_wish_for_a_pause_is_kept() {
     let mut world = World::new();
     let id = world.fetch(&tag(), "me");
     let job = world.job();
-    let fault = Fault { retry_after: Some(MINUTE), ..Fault::new(Reason::RateLimited, "asked", "429", "") };
+    let fault = Fault {
+        retry_after: Some(MINUTE),
+        ..Fault::new(Reason::RateLimited, "asked", "429", "")
+    };
     world.fail_with(&job, fault);
-    assert_eq!(world.image(&id).next_retry, Some(clock::after(world.wall, MINUTE)));
+    assert_eq!(
+        world.image(&id).next_retry,
+        Some(clock::after(world.wall, MINUTE))
+    );
 }
 
 #[test]
@@ -192,7 +212,11 @@ fn a_tag_that_cannot_be_unpacked_is_looked_at_every_five_minutes() {
     world.pass(5 * MINUTE);
     let job = world.job();
     world.fail(&job, Reason::Network);
-    assert_eq!(world.image(&id).reason(), Some(Reason::MalformedLayer), "the better thing to show");
+    assert_eq!(
+        world.image(&id).reason(),
+        Some(Reason::MalformedLayer),
+        "the better thing to show"
+    );
     world.pass(5 * MINUTE);
     let job = world.job();
     assert_eq!(world.resolve(&job, &digest("good")), Verdict::Pull);
@@ -210,7 +234,11 @@ fn no_state_has_an_empty_reason() {
         world.fail(&job, reason);
         let image = world.image(&id);
         assert_eq!(image.reason(), Some(reason));
-        let phase = if reason.is_retried() { Phase::Retrying } else { Phase::Failed };
+        let phase = if reason.is_retried() {
+            Phase::Retrying
+        } else {
+            Phase::Failed
+        };
         assert_eq!(image.phase, phase);
         assert!(image.message().contains(reason.words()));
     }
