@@ -16,8 +16,8 @@ tools: ## docker-registry, skopeo, umoci (apt-get) and grpcurl (go install), whe
 
 .PHONY: demo
 demo: ## pulls an image from a registry of its own and shows it; ONCE=1: ends by itself
-	$(CARGO) build --locked --release -p puller -p puller-tests --bin puller --bin demo
-	@$(TARGET)/release/demo
+	$(CARGO) build --locked -p puller -p puller-tests --bin puller --bin demo
+	@$(TARGET)/debug/demo
 
 .PHONY: bench
 bench: ## measures the puller beside its peers and writes BENCHMARKS.md

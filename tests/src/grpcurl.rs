@@ -44,8 +44,9 @@ impl Grpcurl {
     /// Over a Unix socket.
     pub fn unix(socket: &Path) -> Self {
         Self {
-            server: vec!["-plaintext".to_owned(), "-unix".to_owned()],
-            address: socket.display().to_string(),
+            // Not with -unix: version 1.9.3 dials the path as TCP then.
+            server: vec!["-plaintext".to_owned()],
+            address: format!("unix://{}", socket.display()),
         }
     }
 

@@ -43,6 +43,8 @@ pub(super) struct Entry {
     /// When claims end, by the monotonic clock.
     expiries: BTreeMap<String, Duration>,
     told: Vec<Effect>,
+    /// Nobody has been told of it: its first phase is an event of its own too.
+    new: bool,
     dirty: bool,
     save: bool,
 }
@@ -78,6 +80,7 @@ impl Entry {
             unclaimed: Some(now.mono),
             expiries: BTreeMap::new(),
             told: Vec::new(),
+            new: true,
             dirty: true,
             save: true,
         }
@@ -336,10 +339,9 @@ impl Entry {
     /// Hands out what there is to tell and to save.
     pub(super) fn flush(&mut self, effects: &mut Vec<Effect>) {
         if std::mem::take(&mut self.dirty) {
-            self.told.push(Effect::Tell {
-                image: Box::new(self.image.clone()),
-                phase: false,
-            });
+            let phase = std::mem::take(&mut self.new);
+            let image = Box::new(self.image.clone());
+            self.told.push(Effect::Tell { image, phase });
         }
         effects.append(&mut self.told);
         if std::mem::take(&mut self.save) {

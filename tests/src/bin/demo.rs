@@ -64,11 +64,11 @@ async fn demo() -> anyhow::Result<()> {
     let socket = puller.socket().display().to_string();
     say(&format!(
         "Ask it yourself:\n\
-         \x20 grpcurl -plaintext -unix {socket} list\n\
-         \x20 grpcurl -plaintext -unix {socket} puller.v1.Puller/List\n\
-         \x20 grpcurl -plaintext -unix -d '{{\"id\": \"{id}\"}}' {socket} puller.v1.Puller/Get\n\
-         \x20 grpcurl -plaintext -unix -d '{wish}' {socket} puller.v1.Puller/Fetch\n\
-         \x20 grpcurl -plaintext -unix {socket} puller.v1.Puller/Watch",
+         \x20 grpcurl -plaintext unix://{socket} list\n\
+         \x20 grpcurl -plaintext unix://{socket} puller.v1.Puller/List\n\
+         \x20 grpcurl -plaintext -d '{{\"id\": \"{id}\"}}' unix://{socket} puller.v1.Puller/Get\n\
+         \x20 grpcurl -plaintext -d '{wish}' unix://{socket} puller.v1.Puller/Fetch\n\
+         \x20 grpcurl -plaintext unix://{socket} puller.v1.Puller/Watch",
         id = image.id,
         wish = json!({ "wish": { "reference": reference }, "claimant": "you" }),
     ))?;

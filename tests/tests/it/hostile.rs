@@ -44,7 +44,7 @@ impl Scene {
         let error = failed.last_error.expect("a failure has an error");
         assert_eq!(error.reason(), reason, "{name}: {}", error.message);
         assert!(failed.content.is_none(), "{name}: content of a failed pull");
-        assert!(failed.next_retry.is_none(), "{name}: it is tried again");
+        assert!(failed.next_retry.is_some(), "{name}: a tag is looked at again");
         self.nothing_is_outside();
     }
 

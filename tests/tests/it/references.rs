@@ -55,7 +55,7 @@ async fn other_bad_parts_of_a_fetch_are_named_too() {
         (puller.fetch(good).claimant(""), "claimant"),
         (puller.fetch(good).claimant(&long_name), "claimant"),
         (puller.fetch(good).platform("", "amd64"), "platform"),
-        (puller.fetch(good).path("relative"), "path"),
+        (puller.fetch(good).path("/../up"), "path"),
         (puller.fetch(good).dockerconfigjson("{"), "dockerconfigjson"),
         (puller.fetch(good).in_use("sha256:abc"), "in_use"),
     ] {
