@@ -244,7 +244,7 @@ impl Daemon {
                 self.collect.notify_one();
             }
             Effect::Collect => self.collect.notify_one(),
-            Effect::Start(job) => self.start(job),
+            Effect::Start(job) => self.start(*job),
             Effect::Cancel { job } => {
                 if let Some(running) = self.running().get(&job) {
                     running.cancel.cancel();

@@ -94,7 +94,7 @@ impl Hub {
         let mut log = self.log();
         let id = image.id.clone();
         let seq = log.append(
-            id.clone(),
+            &id,
             Record::Put {
                 image: Arc::new(image),
                 phase,
@@ -111,7 +111,7 @@ impl Hub {
         if !log.latest.contains_key(id) {
             return;
         }
-        let seq = log.append(id.clone(), Record::Deleted(id.clone()));
+        let seq = log.append(id, Record::Deleted(id.clone()));
         log.latest.insert(id.clone(), seq);
         log.tombstones.push_back((seq, now));
         log.forget(now);
@@ -177,8 +177,8 @@ impl Hub {
 }
 
 impl Log {
-    fn append(&mut self, id: ImageId, record: Record) -> u64 {
-        if let Some(seq) = self.latest.remove(&id) {
+    fn append(&mut self, id: &ImageId, record: Record) -> u64 {
+        if let Some(seq) = self.latest.remove(id) {
             self.supersede(seq);
         }
         self.last += 1;

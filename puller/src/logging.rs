@@ -71,11 +71,11 @@ impl Handle {
     /// # Errors
     /// The filter is none; the old one stays.
     pub fn set(&self, filter: &str) -> Result<(), Error> {
-        self.filter.reload(parse(filter)?).map_err(gone)
+        self.filter.reload(parse(filter)?).map_err(|error| gone(&error))
     }
 }
 
-fn gone(error: reload::Error) -> Error {
+fn gone(error: &reload::Error) -> Error {
     Error::Config(format!("the log's filter is gone: {error}"))
 }
 

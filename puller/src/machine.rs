@@ -305,6 +305,6 @@ impl Machine {
             .copied()
             .unwrap_or_default();
         let job = entry.start(no, generation, now);
-        self.effects.push(Effect::Start(job));
+        self.effects.push(Effect::Start(Box::new(job)));
     }
 }

@@ -56,7 +56,7 @@ pub trait Steps: Send + Sync {
     /// It has its turn and asks the registry.
     fn asking(&self);
     /// The reference stands for this digest; whether to go on.
-    fn resolved(&self, digest: Digest) -> Verdict;
+    fn resolved(&self, digest: &Digest) -> Verdict;
     /// The manifest is known.
     fn planned(&self, plan: Plan);
     /// All compressed bytes are verified.

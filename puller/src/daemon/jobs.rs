@@ -109,7 +109,7 @@ impl Steps for Reporter<'_> {
         self.daemon.update(|machine, now| machine.asking(self.job, now));
     }
 
-    fn resolved(&self, digest: Digest) -> Verdict {
+    fn resolved(&self, digest: &Digest) -> Verdict {
         self.daemon
             .update(|machine, now| machine.resolved(self.job, digest, now))
     }

@@ -31,7 +31,7 @@ pub struct Job {
 #[derive(Debug, Clone, PartialEq)]
 pub enum Effect {
     /// Begin a job; it reports by the machine's job inputs.
-    Start(Job),
+    Start(Box<Job>),
     /// Stop a job and keep its bytes. What it reports from now on is ignored.
     Cancel {
         /// The job.

@@ -58,25 +58,25 @@ impl Machine {
     }
 
     /// The reference stands for this digest.
-    pub fn resolved(&mut self, job: &Job, digest: Digest, now: Now) -> Verdict {
+    pub fn resolved(&mut self, job: &Job, digest: &Digest, now: Now) -> Verdict {
         let mut verdict = Verdict::Stop;
         self.report(job, now, |entry, machine| {
             let Some(running) = entry.job.take() else { return };
-            let since = entry.image.resolution.take().filter(|old| old.digest == digest);
+            let since = entry.image.resolution.take().filter(|old| old.digest == *digest);
             entry.image.resolution = Some(Resolution {
                 digest: digest.clone(),
                 resolved: since.map_or(now.wall, |old| old.resolved),
                 checked: running.began.wall,
             });
             entry.changed();
-            if entry.image.content.is_some() && entry.content_for.as_ref() == Some(&digest) {
+            if entry.image.content.is_some() && entry.content_for.as_ref() == Some(digest) {
                 entry.succeeded(&running, now);
                 if entry.image.phase != Phase::Unpacked {
                     // The tag has moved back to what is unpacked still.
                     entry.enter(Phase::Unpacked, now);
                 }
                 machine.start_if_due(entry, now);
-            } else if entry.image.phase == Phase::Failed && entry.failed.as_ref() == Some(&digest) {
+            } else if entry.image.phase == Phase::Failed && entry.failed.as_ref() == Some(digest) {
                 machine.rest(entry, now);
             } else {
                 verdict = Verdict::Pull;

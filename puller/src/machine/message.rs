@@ -64,11 +64,11 @@ impl Progress {
     fn pulling(&self) -> String {
         let mut text = match (self.layers_total, self.bytes_total) {
             (Some(layers), Some(bytes)) => {
-                let percent = if bytes == 0 {
-                    100
-                } else {
-                    self.bytes_done.saturating_mul(100) / bytes
-                };
+                let percent = self
+                    .bytes_done
+                    .saturating_mul(100)
+                    .checked_div(bytes)
+                    .unwrap_or(100);
                 format!(
                     "{} of {layers} layers, {} of {} ({percent} %)",
                     self.layers_done,

@@ -61,7 +61,7 @@ impl World {
     fn look(&mut self) {
         for effect in self.machine.take_effects() {
             match effect {
-                Effect::Start(job) => self.jobs.push(job),
+                Effect::Start(job) => self.jobs.push(*job),
                 Effect::Cancel { job } => self.cancelled.push(job),
                 Effect::Tell { image, phase } => {
                     if phase {
@@ -132,7 +132,7 @@ impl World {
 
     fn resolve(&mut self, job: &Job, digest: &Digest) -> Verdict {
         self.machine.asking(job, self.now());
-        let verdict = self.machine.resolved(job, digest.clone(), self.now());
+        let verdict = self.machine.resolved(job, digest, self.now());
         self.look();
         verdict
     }
@@ -155,11 +155,11 @@ impl World {
     }
 
     fn fail(&mut self, job: &Job, reason: Reason) {
-        self.fail_with(job, Fault::new(reason, "asked", "happened", ""));
+        self.fail_with(job, &Fault::new(reason, "asked", "happened", ""));
     }
 
-    fn fail_with(&mut self, job: &Job, fault: Fault) {
-        self.machine.failed(job, &fault, Sample::default(), self.now());
+    fn fail_with(&mut self, job: &Job, fault: &Fault) {
+        self.machine.failed(job, fault, Sample::default(), self.now());
         self.look();
     }
 

@@ -83,7 +83,7 @@ impl Engine {
                     .await?
             }
         };
-        if steps.resolved(digest.clone()) == Verdict::Stop {
+        if steps.resolved(&digest) == Verdict::Stop {
             return Ok(Outcome::Unchanged);
         }
         let pulled = plan(&*self.registry, &repository, &digest, wish, &self.limits).await?;

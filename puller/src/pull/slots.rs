@@ -173,10 +173,10 @@ mod tests {
         assert!(futures_util::poll!(&mut queued).is_pending());
         assert_eq!(activity.waits_for(), "a slot of registry a.example");
         drop(held);
-        queued.await;
+        drop(queued.await);
         assert_eq!(activity.waits_for(), "");
         drop(other);
-        slots.of_registry("c.example", &activity).await;
+        drop(slots.of_registry("c.example", &activity).await);
         assert_eq!(
             slots.registries.lock().unwrap().len(),
             1,

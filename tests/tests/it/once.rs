@@ -58,7 +58,9 @@ async fn a_layer_of_two_images_that_are_pulled_together_is_downloaded_once() {
     let two = Image::new().layer(&shared).layer(Layer::gzip().file("two", "2"));
     // Long enough that the second comes while the first is at it, and always moving: a layer that stands
     // still would be fetched by the second for itself.
-    registry.on(Get::blob(shared.digest())).then(Throttle::to(100_000));
+    registry
+        .on(Get::blob(shared.digest()))
+        .then(Throttle::to(100_000));
     let (first, second) = (
         registry.hold("team/app:one", &one),
         registry.hold("team/app:two", &two),
@@ -84,7 +86,9 @@ async fn another_repository_is_asked_before_its_layer_is_borrowed() {
     let image = Image::new().layer(&shared);
     // Long enough that the second comes while the first is at it, and always moving: a layer that stands
     // still would be fetched by the second for itself.
-    registry.on(Get::blob(shared.digest())).then(Throttle::to(100_000));
+    registry
+        .on(Get::blob(shared.digest()))
+        .then(Throttle::to(100_000));
     let (first, second) = (
         registry.hold("team/one:v1", &image),
         registry.hold("team/two:v1", &image),

@@ -13,7 +13,7 @@ fn a_pull_that_nobody_wants_is_cancelled_and_later_forgotten() {
     world.pass(Duration::from_millis(1));
     assert_eq!(world.cancelled, [job.no]);
     world.pass(10 * MINUTE);
-    assert_eq!(world.deleted, [id.clone()]);
+    assert_eq!(world.deleted, std::slice::from_ref(&id));
     assert!(world.machine.image(&id).is_none());
     assert_eq!(world.machine.next_wake(), None);
 }

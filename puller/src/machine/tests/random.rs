@@ -69,10 +69,10 @@ fn wishes() -> [Wish; 3] {
     ]
 }
 
-fn apply(world: &mut World, step: Step) {
+fn apply(world: &mut World, step: &Step) {
     let wishes = wishes();
     let job = |world: &World, at: usize| world.jobs.get(at % world.jobs.len().max(1)).cloned();
-    match step {
+    match *step {
         Step::Fetch {
             image,
             claimant,
@@ -148,7 +148,7 @@ fn check(world: &World) {
         match image.phase {
             Phase::Unpacked => assert!(image.content.is_some()),
             Phase::Retrying | Phase::Failed => {
-                assert!(image.last_error.is_some(), "no failure without a reason")
+                assert!(image.last_error.is_some(), "no failure without a reason");
             }
             Phase::Pulling | Phase::Unpacking => assert!(entry.job.is_some(), "nothing moves without a job"),
             Phase::Initiated => {}
@@ -181,7 +181,7 @@ proptest! {
     fn the_invariants_hold(steps in proptest::collection::vec(step(), 1..60)) {
         let mut world = World::new();
         for step in steps {
-            apply(&mut world, step);
+            apply(&mut world, &step);
             check(&world);
         }
         // At rest, without claims, nothing is left.

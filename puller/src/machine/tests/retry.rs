@@ -108,7 +108,7 @@ fn the_registrys_wish_for_a_pause_is_kept() {
         retry_after: Some(MINUTE),
         ..Fault::new(Reason::RateLimited, "asked", "429", "")
     };
-    world.fail_with(&job, fault);
+    world.fail_with(&job, &fault);
     assert_eq!(
         world.image(&id).next_retry,
         Some(clock::after(world.wall, MINUTE))
