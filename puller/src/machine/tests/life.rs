@@ -8,7 +8,13 @@ fn the_smallest_image_enters_every_phase_in_order() {
     let job = world.job();
     assert_eq!(world.resolve(&job, &digest("a")), Verdict::Pull);
     world.publish(&job, &digest("a"));
-    assert_eq!(world.phases, [Phase::Pulling, Phase::Unpacking, Phase::Unpacked]);
+    let all = [
+        Phase::Initiated,
+        Phase::Pulling,
+        Phase::Unpacking,
+        Phase::Unpacked,
+    ];
+    assert_eq!(world.phases, all);
     let image = world.image(&id);
     assert_eq!(image.attempt, 1);
     assert_eq!(image.attempts.len(), 1);
