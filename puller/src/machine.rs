@@ -37,15 +37,15 @@ use std::{
 };
 
 pub use backoff::Jitter;
-pub use claim::{Claim, ClaimRequest};
+pub use claim::ClaimRequest;
 pub use clock::Now;
 pub use effect::{Effect, Job, JobNo};
 use entry::Entry;
-pub use image::{AttemptError, AttemptRecord, Content, Image, Progress, Resolution};
+pub use image::{Image, Progress};
 pub use jobs::{Plan, Sample, Verdict};
 pub use restore::Saved;
 
-use crate::domain::{Digest, ImageId, Scope, Wish};
+use crate::domain::{Content, Digest, ImageId, Scope, Wish};
 
 /// The machine's own settings; all have the product's defaults.
 #[derive(Debug, Clone)]
@@ -225,7 +225,7 @@ impl Machine {
         for entry in self.entries.values() {
             needed
                 .names
-                .extend(entry.image.content.as_ref().map(|content| content.name.clone()));
+                .extend(entry.image.content.as_ref().map(Content::name));
             needed.names.extend(entry.publishing.clone());
             needed
                 .names

@@ -28,9 +28,9 @@ pub use monitor::Monitor;
 pub use slots::Slots;
 
 use crate::{
-    domain::{Digest, Scope},
+    domain::{Content, Digest, Scope},
     layer,
-    machine::{Content, Plan, Verdict},
+    machine::{Plan, Verdict},
     registry::Registry,
     store::Volume,
 };

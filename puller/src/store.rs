@@ -56,7 +56,7 @@ mod volume;
 
 pub use blob::{Blob, BlobReader, BlobWriter};
 pub use publish::Mark;
-pub use record::{AttemptRecord, ClaimRecord, ContentRecord, ErrorRecord, ImageRecord, ResolutionRecord};
+pub use record::ImageRecord;
 pub use recover::Recovered;
 pub use space::{Reservation, Space};
 pub use tree::TreeDir;

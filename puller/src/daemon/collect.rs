@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Duration};
 
 use super::Daemon;
-use crate::store::{Collected, ContentRecord};
+use crate::{domain::Content, store::Collected};
 
 /// Collections are this far apart at least, so that a burst of releases costs one.
 const PAUSE: Duration = Duration::from_secs(1);
@@ -35,7 +35,7 @@ impl Daemon {
                 .contents()
                 .iter()
                 .filter(|content| needed.has(&content.name(), &content.manifest_digest))
-                .map(ContentRecord::name)
+                .map(Content::name)
                 .collect();
             daemon.engine.origins.retain(|blob| blobs.contains(blob));
             volume.collect(mark, &blobs, &kept)

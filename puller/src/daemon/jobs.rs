@@ -7,9 +7,9 @@ use tracing::Instrument as _;
 
 use super::{Daemon, Running};
 use crate::{
-    domain::{Digest, Reason},
+    domain::{Content, Digest, Reason},
     error::Fault,
-    machine::{Content, Job, Plan, Verdict},
+    machine::{Job, Plan, Verdict},
     pull::{Monitor, Outcome, Ready, Steps},
 };
 
@@ -57,8 +57,8 @@ impl Daemon {
     async fn publish(self: &Arc<Self>, job: &Job, ready: Ready, monitor: &Arc<Monitor>) -> Result<(), Fault> {
         let Ready { tree, content } = ready;
         let volume = Arc::clone(&self.engine.volume);
-        let published = blocking(move || volume.publish(tree, content.into())).await??;
-        self.announce(job, published.into(), monitor).await
+        let published = blocking(move || volume.publish(tree, content)).await??;
+        self.announce(job, published, monitor).await
     }
 
     /// Makes the Image's record durable with its content, then tells everybody.
@@ -76,7 +76,7 @@ impl Daemon {
                 return Ok(());
             };
             daemon.write(&saved)?;
-            tracing::info!(content = %content.name, bytes = content.size, files = content.files, "unpacked");
+            tracing::info!(content = %content.name(), bytes = content.size, files = content.files, "unpacked");
             daemon.update(|machine, now| machine.published(&job, content, monitor.sample(), now));
             drop(writing);
             Ok(())

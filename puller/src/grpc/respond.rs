@@ -7,9 +7,9 @@ use puller_api::v1;
 
 use super::status;
 use crate::{
-    domain::{Phase, Platform, Selection, Wish},
+    domain::{AttemptError, AttemptRecord, Claim, Content, Phase, Platform, Resolution, Selection, Wish},
     hub::{Event, Version},
-    machine::{AttemptError, AttemptRecord, Claim, Content, Image, Progress, Resolution},
+    machine::{Image, Progress},
 };
 
 pub(super) fn event(event: Event) -> v1::WatchEvent {
@@ -162,7 +162,6 @@ fn progress(progress: &Progress) -> v1::Progress {
 
 fn content(content: &Content) -> v1::Content {
     let Content {
-        name,
         manifest_digest,
         selected,
         unpack: _,
@@ -175,7 +174,7 @@ fn content(content: &Content) -> v1::Content {
     } = content;
     v1::Content {
         manifest_digest: manifest_digest.to_string(),
-        path: format!("content/{name}"),
+        path: content.path(),
         selected: selected.clone(),
         size: *size,
         files: *files,
@@ -224,19 +223,16 @@ fn record(record: &AttemptRecord) -> v1::AttemptRecord {
         attempt,
         started,
         ended,
-        error,
+        reason,
+        message,
         bytes,
     } = record;
-    let (reason, message) = match error {
-        Some((reason, message)) => (status::reason(*reason), message.clone()),
-        None => (v1::Reason::Unspecified, String::new()),
-    };
     v1::AttemptRecord {
         attempt: *attempt,
         started: Some(timestamp(*started)),
         ended: Some(timestamp(*ended)),
-        reason: reason.into(),
-        message,
+        reason: reason.map_or(v1::Reason::Unspecified, status::reason).into(),
+        message: message.clone(),
         bytes: *bytes,
     }
 }

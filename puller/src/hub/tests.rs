@@ -1,10 +1,7 @@
 use std::collections::{BTreeMap, HashSet};
 
 use super::*;
-use crate::{
-    domain::{Phase, Selection, UnpackOptions, Wish},
-    machine::Claim,
-};
+use crate::domain::{Claim, Phase, Selection, UnpackOptions, Wish};
 
 fn image(name: &str, phase: Phase) -> Image {
     let wish = Wish {

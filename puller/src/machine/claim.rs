@@ -2,8 +2,6 @@
 
 use std::time::Duration;
 
-use jiff::Timestamp;
-
 use crate::domain::Digest;
 
 /// What a Fetch says of its claimant.
@@ -15,17 +13,6 @@ pub struct ClaimRequest {
     pub max_age: Option<Duration>,
     /// How long the claim lives unless it is renewed; none: for ever.
     pub ttl: Option<Duration>,
-    /// The manifest digests that the claimant still reads.
-    pub in_use: Vec<Digest>,
-}
-
-/// A claim as it stands.
-#[derive(Debug, Clone, PartialEq, Eq)]
-pub struct Claim {
-    /// The claimant's last Fetch.
-    pub renewed: Timestamp,
-    /// When it ends unless renewed.
-    pub expires: Option<Timestamp>,
     /// The manifest digests that the claimant still reads.
     pub in_use: Vec<Digest>,
 }

@@ -5,9 +5,9 @@ use std::{collections::BTreeMap, time::Duration};
 use jiff::Timestamp;
 
 use crate::{
-    domain::{Digest, Phase},
+    domain::{Claim, Digest, Phase},
     machine::{
-        Claim, ClaimRequest, Effect, Image, Job, JobNo, Now, Progress, Settings,
+        ClaimRequest, Effect, Image, Job, JobNo, Now, Progress, Settings,
         clock::{after, before},
     },
 };

@@ -1,17 +1,12 @@
 //! An Image: everything that is told of one wish. See the message of that name in the proto file.
 
-use std::{
-    collections::{BTreeMap, VecDeque},
-    time::Duration,
-};
+use std::collections::{BTreeMap, VecDeque};
 
 use jiff::Timestamp;
-use serde::{Deserialize, Serialize};
 
 use crate::{
-    domain::{Digest, ImageId, Phase, Reason, Skipped, UnpackOptions, Wish},
+    domain::{AttemptError, AttemptRecord, Claim, Content, ImageId, Phase, Resolution, Wish},
     error::Fault,
-    machine::Claim,
 };
 
 /// Attempts that are remembered.
@@ -67,70 +62,6 @@ pub struct Progress {
     pub pulling_since: Option<Timestamp>,
     pub unpacking_since: Option<Timestamp>,
     pub unpacked_at: Option<Timestamp>,
-}
-
-/// A published tree, as its record on the volume has it.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Content {
-    /// The directory's name below `content/`.
-    pub name: String,
-    /// The digest of the manifest that was unpacked.
-    pub manifest_digest: Digest,
-    /// The selected path; empty: everything.
-    pub selected: String,
-    /// How it was unpacked.
-    pub unpack: UnpackOptions,
-    /// Bytes of all regular files.
-    pub size: u64,
-    /// Regular files.
-    pub files: u64,
-    /// Symbolic links that lead out of the tree.
-    pub escaping_links: u64,
-    /// What was left out.
-    pub skipped: Skipped,
-    /// When it was published.
-    pub published: Timestamp,
-    /// How long making it durable took.
-    pub sync: Duration,
-}
-
-/// What the reference stands for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Resolution {
-    /// Of an index or a manifest.
-    pub digest: Digest,
-    /// When it was first found to be that.
-    pub resolved: Timestamp,
-    /// When the last check that confirmed it began.
-    pub checked: Timestamp,
-}
-
-/// A failure that is remembered.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AttemptError {
-    /// The class.
-    pub reason: Reason,
-    /// The fault's text.
-    pub message: String,
-    /// When.
-    pub time: Timestamp,
-    /// In which attempt.
-    pub attempt: u32,
-}
-
-/// An attempt that ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AttemptRecord {
-    /// Its number.
-    pub attempt: u32,
-    /// When it began.
-    pub started: Timestamp,
-    /// When it ended.
-    pub ended: Timestamp,
-    /// Why it failed; none: it succeeded.
-    pub error: Option<(Reason, String)>,
-    /// Compressed bytes it brought over the network.
-    pub bytes: u64,
 }
 
 impl Image {

@@ -3,10 +3,10 @@
 use std::time::Duration;
 
 use crate::{
-    domain::{Digest, Phase},
+    domain::{AttemptRecord, Content, Digest, Phase, Resolution},
     error::Fault,
     machine::{
-        AttemptRecord, Content, Effect, Job, Machine, Now, Resolution,
+        Effect, Job, Machine, Now,
         entry::{Entry, Running},
     },
 };
@@ -136,7 +136,8 @@ impl Machine {
                 attempt: entry.image.attempt,
                 started: running.began.wall,
                 ended: now.wall,
-                error: None,
+                reason: None,
+                message: String::new(),
                 bytes: running.bytes,
             };
             entry.image.remember(record);
@@ -170,7 +171,8 @@ impl Machine {
                 attempt: entry.image.attempt,
                 started: running.began.wall,
                 ended: now.wall,
-                error: Some((fault.reason, fault.to_string())),
+                reason: Some(fault.reason),
+                message: fault.to_string(),
                 bytes: running.bytes,
             });
             if fault.reason.is_retried() || !running.pulls {
@@ -234,9 +236,14 @@ impl Entry {
     }
 
     pub(super) fn set_content(&mut self, content: Content, now: Now) {
-        self.superseded.retain(|(_, name)| *name != content.name);
-        if let Some(old) = self.image.content.take().filter(|old| old.name != content.name) {
-            self.superseded.push((now.mono, old.name));
+        self.superseded.retain(|(_, name)| *name != content.name());
+        if let Some(old) = self
+            .image
+            .content
+            .take()
+            .filter(|old| old.name() != content.name())
+        {
+            self.superseded.push((now.mono, old.name()));
         }
         self.image.content = Some(content);
         self.content_for = self

@@ -3,8 +3,8 @@
 use std::collections::BTreeSet;
 
 use crate::{
-    domain::{Digest, ImageId, Phase},
-    machine::{Content, Image, Job, Machine, Now, entry::Entry},
+    domain::{Content, Digest, ImageId, Phase},
+    machine::{Image, Job, Machine, Now, entry::Entry},
 };
 
 /// An Image as its record has it.

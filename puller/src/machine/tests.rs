@@ -13,7 +13,7 @@ use jiff::Timestamp;
 
 use super::*;
 use crate::{
-    domain::{Phase, Reason, Selection, Skipped, UnpackOptions},
+    domain::{Content, Phase, Reason, Selection, Skipped, UnpackOptions},
     error::Fault,
 };
 
@@ -215,7 +215,6 @@ fn digest(text: &str) -> Digest {
 
 fn content(digest: &Digest) -> Content {
     Content {
-        name: digest.file_name(),
         manifest_digest: digest.clone(),
         selected: String::new(),
         unpack: UnpackOptions::default(),

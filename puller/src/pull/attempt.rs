@@ -14,10 +14,10 @@ use super::{
     unpack::unpack,
 };
 use crate::{
-    domain::{Reason, Wish},
+    domain::{Content, Reason, Wish},
     error::Fault,
     layer::Summary,
-    machine::{Content, Plan, Verdict},
+    machine::{Plan, Verdict},
     registry::Repository,
     store::{Blob, Reservation, TreeDir},
 };
@@ -109,7 +109,7 @@ impl Engine {
                     .await?;
             }
             steps.downloaded();
-            return Ok(Outcome::Present(Box::new(content.into())));
+            return Ok(Outcome::Present(Box::new(content)));
         }
         monitor.set_layers(blobs.clone());
         let missing: u64 = different
@@ -242,7 +242,6 @@ async fn on_a_thread<R: Send + 'static>(
 /// The store adds what only it can know.
 fn content(pulled: &Pulled, summary: &Summary) -> Content {
     Content {
-        name: pulled.content_name(),
         manifest_digest: pulled.manifest.clone(),
         selected: pulled.selected.clone(),
         unpack: pulled.unpack.clone(),

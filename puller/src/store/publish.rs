@@ -13,12 +13,11 @@ use rustix::fs::{FileType, Mode};
 
 use super::{
     files::{self, lock},
-    record::ContentRecord,
     records,
     tree::TreeDir,
     volume::Volume,
 };
-use crate::error::Fault;
+use crate::{domain::Content, error::Fault};
 
 /// A published tree's root. Its directories and files are as the unpack left them.
 pub(super) const MODE_PUBLISHED: Mode = Mode::from_raw_mode(0o555);
@@ -37,13 +36,13 @@ pub(super) struct Contents {
 
 #[derive(Debug)]
 struct Entry {
-    record: ContentRecord,
+    record: Content,
     /// When it was last published or asked for.
     touched: u64,
 }
 
 impl Contents {
-    pub(super) fn new(records: impl IntoIterator<Item = (String, ContentRecord)>) -> Self {
+    pub(super) fn new(records: impl IntoIterator<Item = (String, Content)>) -> Self {
         let entry = |(name, record)| (name, Entry { record, touched: 0 });
         Self {
             now: 0,
@@ -55,7 +54,7 @@ impl Contents {
 impl Volume {
     /// The published content of that name, if it is there. Until the next [`Volume::mark`], no
     /// collection removes what this has found.
-    pub fn content(&self, name: &str) -> Option<ContentRecord> {
+    pub fn content(&self, name: &str) -> Option<Content> {
         let mut contents = lock(&self.contents);
         contents.now += 1;
         let now = contents.now;
@@ -69,7 +68,7 @@ impl Volume {
     }
 
     /// All that is published, by name.
-    pub fn contents(&self) -> Vec<ContentRecord> {
+    pub fn contents(&self) -> Vec<Content> {
         lock(&self.contents)
             .entries
             .values()
@@ -105,7 +104,7 @@ impl Volume {
     ///
     /// # Errors
     /// The volume failed; then nothing is published.
-    pub fn publish(self: &Arc<Self>, tree: TreeDir, record: ContentRecord) -> Result<ContentRecord, Fault> {
+    pub fn publish(self: &Arc<Self>, tree: TreeDir, record: Content) -> Result<Content, Fault> {
         let name = record.name();
         debug_assert!(
             Arc::ptr_eq(self, tree.volume()),
@@ -128,9 +127,9 @@ impl Volume {
         &self,
         mut tree: TreeDir,
         name: &str,
-        record: ContentRecord,
+        record: Content,
         sync: Duration,
-    ) -> io::Result<ContentRecord> {
+    ) -> io::Result<Content> {
         let _one_at_a_time = lock(&self.publishing);
         // Another pull may have come to the same content during the sync.
         if let Some(old) = self.content(name) {
@@ -141,9 +140,9 @@ impl Volume {
         self.trash.put(&self.dirs.content, &cname)?;
         rustix::fs::renameat(&self.dirs.trees, tree.name(), &self.dirs.content, &cname)?;
         tree.keep();
-        let record = ContentRecord {
+        let record = Content {
             published: Timestamp::now(),
-            sync_micros: u64::try_from(sync.as_micros()).unwrap_or(u64::MAX),
+            sync,
             ..record
         };
         let finish = || {

@@ -2,18 +2,19 @@
 //!
 //! A field that is added later gets `serde(default)`, so that older records load.
 
-use std::{fmt::Display, str::FromStr};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    fmt::Display,
+    str::FromStr,
+};
 
 use jiff::Timestamp;
 use serde::{Deserialize, Deserializer, Serialize, Serializer, de::Error as _};
 
 use crate::domain::{
-    Digest, ImageId, Phase, Platform, Reason, Reference, Scope, Selection, Skipped, UnpackOptions, Wish,
-    wish::content_name,
+    AttemptError, AttemptRecord, Claim, Digest, ImageId, Phase, Platform, Reference, Resolution, Scope,
+    Selection, UnpackOptions, Wish,
 };
-
-/// Attempts that an Image's record remembers.
-pub const MAX_ATTEMPTS: usize = 10;
 
 /// An Image as it survives a restart: the wish, who claims it, and how its pulls went.
 #[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
@@ -29,13 +30,13 @@ pub struct ImageRecord {
     pub phase_since: Timestamp,
     /// Who claims it.
     #[serde(default)]
-    pub claims: Vec<ClaimRecord>,
+    pub claims: BTreeMap<String, Claim>,
     /// When the last claim ended; `None`: it is claimed.
     #[serde(default)]
     pub unclaimed_since: Option<Timestamp>,
     /// What the reference stands for.
     #[serde(default)]
-    pub resolution: Option<ResolutionRecord>,
+    pub resolution: Option<Resolution>,
     /// The name of the published content, if there is any.
     #[serde(default)]
     pub content: Option<String>,
@@ -53,10 +54,10 @@ pub struct ImageRecord {
     pub next_retry: Option<Timestamp>,
     /// The last failure since the last success.
     #[serde(default)]
-    pub last_error: Option<ErrorRecord>,
-    /// The last attempts that ended, oldest first; at most [`MAX_ATTEMPTS`].
+    pub last_error: Option<AttemptError>,
+    /// The last attempts that ended, oldest first.
     #[serde(default)]
-    pub attempts: Vec<AttemptRecord>,
+    pub attempts: VecDeque<AttemptRecord>,
     /// The layers that the pull wants: their files are kept for it.
     #[serde(default)]
     pub blobs: Vec<Digest>,
@@ -70,7 +71,7 @@ impl ImageRecord {
             created: now,
             phase: Phase::Initiated,
             phase_since: now,
-            claims: Vec::new(),
+            claims: BTreeMap::new(),
             unclaimed_since: None,
             resolution: None,
             content: None,
@@ -79,7 +80,7 @@ impl ImageRecord {
             failures: 0,
             next_retry: None,
             last_error: None,
-            attempts: Vec::new(),
+            attempts: VecDeque::new(),
             blobs: Vec::new(),
         }
     }
@@ -87,104 +88,6 @@ impl ImageRecord {
     /// The Image's id, which is also the record's name.
     pub fn id(&self) -> ImageId {
         self.wish.id()
-    }
-}
-
-/// One claimant's hold on an Image.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ClaimRecord {
-    /// Who.
-    pub claimant: String,
-    /// Its last Fetch.
-    pub renewed: Timestamp,
-    /// When the claim ends unless renewed; `None`: never.
-    #[serde(default)]
-    pub expires: Option<Timestamp>,
-    /// The manifests whose content it still reads.
-    #[serde(default)]
-    pub in_use: Vec<Digest>,
-}
-
-/// What a reference stands for.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ResolutionRecord {
-    /// The digest of an index or a manifest.
-    pub digest: Digest,
-    /// When it was first resolved to it.
-    pub resolved: Timestamp,
-    /// When the registry last confirmed it.
-    pub checked: Timestamp,
-}
-
-/// A failure.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ErrorRecord {
-    /// Its class.
-    pub reason: Reason,
-    /// What was asked, what happened, what would be right.
-    pub message: String,
-    /// When.
-    pub time: Timestamp,
-    /// In which attempt.
-    pub attempt: u32,
-}
-
-/// An attempt that ended.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct AttemptRecord {
-    /// Its number.
-    pub attempt: u32,
-    /// When it began.
-    pub started: Timestamp,
-    /// When it ended.
-    pub ended: Timestamp,
-    /// Why it failed; `None`: it succeeded.
-    #[serde(default)]
-    pub reason: Option<Reason>,
-    /// What was said about it; empty: it succeeded.
-    #[serde(default)]
-    pub message: String,
-    /// Compressed bytes that it brought over the network.
-    #[serde(default)]
-    pub bytes: u64,
-}
-
-/// A published tree. Its being recorded is what makes it complete.
-#[derive(Debug, Clone, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ContentRecord {
-    /// The manifest that was unpacked.
-    pub manifest_digest: Digest,
-    /// The selected path without a leading `/`; empty: everything.
-    #[serde(default)]
-    pub selected: String,
-    /// How it was unpacked.
-    pub unpack: UnpackOptions,
-    /// Bytes of all regular files.
-    pub size: u64,
-    /// Regular files.
-    pub files: u64,
-    /// Symbolic links that lead out of the tree.
-    #[serde(default)]
-    pub escaping_links: u64,
-    /// What was left out.
-    #[serde(default)]
-    pub skipped: Skipped,
-    /// When it was published; set by [`Volume::publish`](super::Volume::publish).
-    pub published: Timestamp,
-    /// How long the volume took to make it durable, in microseconds; set there too.
-    #[serde(default)]
-    pub sync_micros: u64,
-}
-
-impl ContentRecord {
-    /// The name of the tree and of the record.
-    pub fn name(&self) -> String {
-        content_name(&self.manifest_digest, &self.selected, &self.unpack)
-    }
-
-    /// The tree's root, relative to the volume's.
-    pub fn path(&self) -> String {
-        format!("{}/{}", super::volume::CONTENT, self.name())
     }
 }
 

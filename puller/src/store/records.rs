@@ -157,14 +157,17 @@ mod tests {
     use proptest::prelude::*;
 
     use super::*;
-    use crate::store::{ContentRecord, ImageRecord, tests::*};
+    use crate::{
+        domain::Content,
+        store::{ImageRecord, tests::*},
+    };
 
     #[test]
     fn records_come_back_as_they_were() {
         let image = full_image();
         assert_eq!(decode::<ImageRecord>(&encode(&image).unwrap()), Ok(image));
         let content = content(1);
-        assert_eq!(decode::<ContentRecord>(&encode(&content).unwrap()), Ok(content));
+        assert_eq!(decode::<Content>(&encode(&content).unwrap()), Ok(content));
     }
 
     #[test]
@@ -190,7 +193,7 @@ mod tests {
     fn a_newer_format_is_refused_by_its_number() {
         let bytes = String::from_utf8(encode(&content(1)).unwrap()).unwrap();
         let newer = bytes.replace("\"format\":1", "\"format\":2");
-        let why = decode::<ContentRecord>(newer.as_bytes()).unwrap_err();
+        let why = decode::<Content>(newer.as_bytes()).unwrap_err();
         assert!(why.contains("format is 2"), "{why}");
     }
 

@@ -7,13 +7,13 @@ use rustix::fs::FileType;
 use super::{
     files,
     publish::MODE_PUBLISHED,
-    record::{ContentRecord, ImageRecord},
+    record::ImageRecord,
     records::{self, SetAside},
     space::digest_of,
     trash::Trash,
     volume::Dirs,
 };
-use crate::domain::Phase;
+use crate::domain::{Content, Phase};
 
 /// What a start has found.
 #[derive(Debug, Default)]
@@ -21,7 +21,7 @@ pub struct Recovered {
     /// The Images.
     pub images: Vec<ImageRecord>,
     /// The published contents, each with its tree.
-    pub contents: Vec<ContentRecord>,
+    pub contents: Vec<Content>,
     /// Records that do not hold and were set aside.
     pub set_aside: u64,
     /// Trees in the making, trees without a record, and foreign files among the layers, that were
@@ -95,9 +95,9 @@ fn contents(
     trash: &Trash,
     aside: &mut SetAside<'_>,
     removed: &mut u64,
-) -> io::Result<HashMap<String, ContentRecord>> {
+) -> io::Result<HashMap<String, Content>> {
     let mut contents = HashMap::new();
-    for (name, record) in records::load(&dirs.contents, ContentRecord::name, aside, trash)? {
+    for (name, record) in records::load(&dirs.contents, Content::name, aside, trash)? {
         match files::kind(&dirs.content, name.as_str())? {
             Some(FileType::Directory) => {
                 // The last step of a publication that a crash may have cut off.

@@ -283,7 +283,10 @@ fn size(bytes: u64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::store::{ContentRecord, VolumeOptions, tests::*};
+    use crate::{
+        domain::Content,
+        store::{VolumeOptions, tests::*},
+    };
 
     #[test]
     fn sizes_are_readable() {
@@ -358,7 +361,7 @@ mod tests {
         std::fs::write(root.path().join("private/blobs").join(kept), [0; 300]).unwrap();
         publish(
             &volume,
-            ContentRecord {
+            Content {
                 size: 300,
                 ..content(1)
             },

@@ -9,7 +9,7 @@ use std::{
 
 use super::*;
 use crate::{
-    domain::{Digest, Phase, Reason},
+    domain::{Content, Digest, Phase, Reason},
     error::Error,
 };
 
@@ -26,7 +26,7 @@ fn mode(path: impl AsRef<Path>) -> u32 {
     fs::symlink_metadata(path).unwrap().permissions().mode() & 0o7777
 }
 
-fn record_file(root: &Path, record: &ContentRecord) -> std::path::PathBuf {
+fn record_file(root: &Path, record: &Content) -> std::path::PathBuf {
     root.join("private/records/contents")
         .join(format!("{}.json", record.name()))
 }
@@ -96,7 +96,7 @@ fn the_same_content_twice_keeps_the_first() {
     assert_eq!(
         publish(
             &volume,
-            ContentRecord {
+            Content {
                 size: 6,
                 ..content(1)
             }

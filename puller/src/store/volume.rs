@@ -26,12 +26,10 @@ use super::{
     trash::Trash,
 };
 use crate::{
-    domain::{Digest, ImageId},
+    domain::{Digest, ImageId, content::CONTENT_DIR},
     error::{Error, Fault},
 };
 
-/// The directory of published trees, below the volume's root.
-pub(super) const CONTENT: &str = "content";
 const FORMAT_FILE: &str = "format";
 /// Version of the layout. A change that an older puller would misread raises it.
 const FORMAT: u32 = 1;
@@ -237,7 +235,7 @@ impl Dirs {
     fn open(root: &Path) -> io::Result<(Self, OwnedFd)> {
         let readable = Mode::from_raw_mode(0o755);
         let root = files::open_root(root)?;
-        let content = files::make_dir(&root, CONTENT, readable)?;
+        let content = files::make_dir(&root, CONTENT_DIR, readable)?;
         let private = files::make_dir(&root, "private", Mode::RWXU)?;
         let records = files::make_dir(&private, "records", Mode::RWXU)?;
         let inner = |name| files::make_dir(&private, name, Mode::RWXU);

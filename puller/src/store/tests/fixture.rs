@@ -1,11 +1,20 @@
 //! What the store's tests are made of.
 
-use std::{os::unix::fs::chown, path::Path, sync::Arc};
+use std::{
+    collections::{BTreeMap, VecDeque},
+    os::unix::fs::chown,
+    path::Path,
+    sync::Arc,
+    time::Duration,
+};
 
 use jiff::Timestamp;
 
 use super::super::*;
-use crate::domain::{Digest, Phase, Reason, Selection, Skipped, UnpackOptions, Wish};
+use crate::domain::{
+    AttemptError, AttemptRecord, Claim, Content, Digest, Phase, Reason, Resolution, Selection, Skipped,
+    UnpackOptions, Wish,
+};
 
 /// An unprivileged user, the one of distroless images.
 const NOBODY: u32 = 65532;
@@ -64,14 +73,16 @@ pub(crate) fn full_image() -> ImageRecord {
             ..wish("[::1]:5000/a/b:v1")
         },
         phase: Phase::Retrying,
-        claims: vec![ClaimRecord {
-            claimant: "catalog \"é\u{1}\"".into(),
-            renewed: now(),
-            expires: Some(now()),
-            in_use: vec![digest.clone()],
-        }],
+        claims: BTreeMap::from([(
+            "catalog \"é\u{1}\"".into(),
+            Claim {
+                renewed: now(),
+                expires: Some(now()),
+                in_use: vec![digest.clone()],
+            },
+        )]),
         unclaimed_since: Some(now()),
-        resolution: Some(ResolutionRecord {
+        resolution: Some(Resolution {
             digest: digest.clone(),
             resolved: now(),
             checked: now(),
@@ -80,28 +91,28 @@ pub(crate) fn full_image() -> ImageRecord {
         attempt: 12,
         failures: 3,
         next_retry: Some(now()),
-        last_error: Some(ErrorRecord {
+        last_error: Some(AttemptError {
             reason: Reason::Network,
             message: "GET: reset; wait".into(),
             time: now(),
             attempt: 12,
         }),
-        attempts: vec![AttemptRecord {
+        attempts: VecDeque::from([AttemptRecord {
             attempt: 12,
             started: now(),
             ended: now(),
             reason: Some(Reason::Network),
             message: "GET: reset; wait".into(),
             bytes: u64::MAX,
-        }],
+        }]),
         blobs: vec![digest],
         ..ImageRecord::new(wish("[::1]:5000/a/b:v1"), now())
     }
 }
 
 /// The n-th content.
-pub(crate) fn content(n: u8) -> ContentRecord {
-    ContentRecord {
+pub(crate) fn content(n: u8) -> Content {
+    Content {
         manifest_digest: Digest::sha256(&[n]),
         selected: "configs".into(),
         unpack: UnpackOptions::default(),
@@ -113,12 +124,12 @@ pub(crate) fn content(n: u8) -> ContentRecord {
             ..Skipped::default()
         },
         published: now(),
-        sync_micros: 0,
+        sync: Duration::ZERO,
     }
 }
 
 /// Publishes a tree with one file in it.
-pub(crate) fn publish(volume: &Arc<Volume>, record: ContentRecord) -> ContentRecord {
+pub(crate) fn publish(volume: &Arc<Volume>, record: Content) -> Content {
     let tree = volume.new_tree().unwrap();
     let root = tree.open_root().unwrap();
     files::replace(&root, "file", b"bytes").unwrap();
