@@ -107,7 +107,7 @@ impl Daemon {
         if self.stop.is_cancelled() {
             return Err(FetchError::Stopping);
         }
-        let id = self.update(|machine, now| {
+        let change = |machine: &mut Machine, now| {
             // With the machine locked, so that nobody forgets the scope before it is used.
             if let Some(json) = credentials {
                 let set = self.keyring.set(&wish.scope, json);
@@ -116,12 +116,15 @@ impl Daemon {
                 }
             }
             machine.fetch(wish, request, now).map_err(FetchError::from)
-        })?;
+        };
         // A Fetch that just renews a claim is not told to watchers, so the hub has the state that was
         // told last: the same to whoever asks now.
-        Ok(self
-            .get(&id)
-            .unwrap_or_else(|| unreachable!("an Image that was just fetched is there")))
+        self.update_and(change, |id| {
+            Ok(self
+                .hub
+                .get(&id?)
+                .unwrap_or_else(|| unreachable!("an Image that was just fetched is claimed")))
+        })
     }
 
     /// The state of one Image.
@@ -222,6 +225,15 @@ impl Daemon {
     // === The one way to change anything ===
 
     fn update<R>(self: &Arc<Self>, change: impl FnOnce(&mut Machine, Now) -> R) -> R {
+        self.update_and(change, |result| result)
+    }
+
+    /// Looks at what came of it before anybody else can change anything.
+    fn update_and<R, T>(
+        self: &Arc<Self>,
+        change: impl FnOnce(&mut Machine, Now) -> R,
+        look: impl FnOnce(R) -> T,
+    ) -> T {
         let mut machine = self.machine();
         let wake = machine.next_wake();
         let result = change(&mut machine, self.now());
@@ -231,7 +243,7 @@ impl Daemon {
         if machine.next_wake() != wake {
             self.timer.notify_one();
         }
-        result
+        look(result)
     }
 
     fn carry_out(self: &Arc<Self>, effect: Effect) {
