@@ -20,13 +20,13 @@ demo: ## pulls an image from a registry of its own and shows it; ONCE=1: ends by
 	@$(TARGET)/debug/demo
 
 .PHONY: bench
-bench: ## measures the puller beside its peers and writes BENCHMARKS.md
-	$(CARGO) build --locked --profile dist -p puller
-	$(CARGO) run --locked --profile dist -p puller-tests --bin bench
+bench: tools ## measures the puller beside its peers and writes BENCHMARKS.md; ARGS="--runs 1 --shapes many"
+	$(CARGO) build --locked --profile dist -p puller -p puller-tests --bin puller --bin bench --example bare_pipeline
+	@$(TARGET)/dist/bench $(ARGS)
 
 .PHONY: bench-setup
-bench-setup: ## installs the peers that `make bench` measures
-	$(CARGO) run --locked --profile dist -p puller-tests --bin bench -- setup
+bench-setup: tools ## installs the peers that `make bench` measures
+	@tests/install-peers $(TARGET)/tools/bin
 
 .PHONY: help
 help: ## this list

@@ -18,6 +18,11 @@ fn run(cli: Cli) -> Result<(), Error> {
     rustls::crypto::aws_lc_rs::default_provider()
         .install_default()
         .map_err(|_| Error::Config("another TLS provider is installed already".into()))?;
+    // Its first use gathers entropy for some 40 ms, which the first pull need not wait for.
+    std::thread::spawn(|| {
+        let mut byte = [0];
+        rustls::crypto::CryptoProvider::get_default().map(|provider| provider.secure_random.fill(&mut byte))
+    });
     match command {
         Command::Serve(arguments) => {
             let load = || Settings::load((*arguments).clone(), &|name| std::env::var_os(name));

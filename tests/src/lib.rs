@@ -4,11 +4,13 @@
 //! - [`registry`]: the real docker-registry as a process; [`scripted`]: a registry that misbehaves,
 //!   request by request, as it is told.
 //! - [`puller`]: the built daemon as a process, and its command line; [`grpcurl`]: the real grpcurl.
+//! - [`bench`]: what `make bench` is made of.
 //! - [`tree`]: directory trees, compared; [`umoci`]: the tree that skopeo and umoci make of an image.
 //!
 //! Its functions panic where a scenario could do nothing but fail: a scenario then reads like its
 //! sentence. Every wait has a deadline ([`wait::PATIENCE`]) and says what it waited for.
 
+pub mod bench;
 pub mod certificates;
 pub mod grpcurl;
 pub mod image;

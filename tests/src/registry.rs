@@ -204,6 +204,11 @@ impl DockerRegistry {
         .await
     }
 
+    /// Its process id; none while it is switched off.
+    pub fn pid(&self) -> Option<u32> {
+        self.process.as_ref()?.id()
+    }
+
     /// Stops it; its content is kept.
     pub async fn switch_off(&mut self) {
         if let Some(mut process) = self.process.take() {
