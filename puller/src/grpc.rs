@@ -4,7 +4,7 @@ mod request;
 pub(crate) mod respond;
 mod status;
 
-use std::{pin::Pin, sync::Arc};
+use std::{pin::Pin, sync::Arc, time::Duration};
 
 use puller_api::v1::{self, puller_server::Puller};
 use tokio_stream::Stream;
@@ -14,6 +14,10 @@ use crate::{
     daemon::Daemon,
     hub::{Filter, Version},
 };
+
+/// A watcher whose filter keeps everything from it gets a version to resume from this often: well within
+/// the memory of deletions ([`HORIZON`](crate::hub::HORIZON)).
+const BOOKMARK_INTERVAL: Duration = Duration::from_secs(60);
 
 /// The service `puller.v1.Puller`.
 #[derive(Debug, Clone)]
@@ -100,13 +104,18 @@ impl Puller for Service {
             .map_err(|error| status::invalid("version", &error))?;
         let stopped = self.daemon.stopped();
         let events = futures_util::stream::unfold((watcher, stopped), |(mut watcher, stopped)| async move {
-            // A watcher gets a clean end when the puller stops, with all that was there to tell.
-            let event = tokio::select! {
-                biased;
-                event = watcher.next() => event,
-                () = stopped.cancelled() => return None,
-            };
-            Some((Ok(respond::event(event)), (watcher, stopped)))
+            loop {
+                // A watcher gets a clean end when the puller stops, with all that was there to tell.
+                let event = tokio::select! {
+                    biased;
+                    event = watcher.next() => Some(event),
+                    () = stopped.cancelled() => return None,
+                    () = tokio::time::sleep(BOOKMARK_INTERVAL) => watcher.bookmark(),
+                };
+                if let Some(event) = event {
+                    return Some((Ok(respond::event(event)), (watcher, stopped)));
+                }
+            }
         });
         Ok(Response::new(Box::pin(events)))
     }

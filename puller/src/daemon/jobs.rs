@@ -58,7 +58,20 @@ impl Daemon {
         let Ready { tree, content } = ready;
         let volume = Arc::clone(&self.engine.volume);
         let published = blocking(move || volume.publish(tree, content)).await??;
-        self.announce(job, published, monitor).await
+        self.announce(job, published, monitor).await?;
+        self.discard(monitor);
+        Ok(())
+    }
+
+    /// Lets go of the layers of a pull that is done, but for those that another one lists. Their files go
+    /// with their last user.
+    fn discard(&self, monitor: &Monitor) {
+        let needed = self.machine().needed_blobs();
+        for layer in monitor.layers() {
+            if !needed.contains(layer.digest()) {
+                layer.discard_when_unused();
+            }
+        }
     }
 
     /// Makes the Image's record durable with its content, then tells everybody.

@@ -193,6 +193,29 @@ fn leaving_the_filter_is_a_deletion() {
 }
 
 #[test]
+fn whoever_hears_nothing_gets_a_version_all_the_same() {
+    let hub = hub();
+    let filter = Filter {
+        claimant: "me".into(),
+        ..Filter::default()
+    };
+    let mut watcher = hub.watch(None, filter).unwrap();
+    assert_eq!(drain(&mut watcher), ["synced"]);
+    assert!(watcher.bookmark().is_none(), "nothing has happened");
+    hub.put(claimed("a", "you"), true);
+    assert!(drain(&mut watcher).is_empty());
+    let Some(Event::Bookmark {
+        version,
+        synced: false,
+    }) = watcher.bookmark()
+    else {
+        panic!("something has happened");
+    };
+    assert_eq!(version, hub.list().1);
+    assert!(watcher.bookmark().is_none(), "once is enough");
+}
+
+#[test]
 fn an_image_that_comes_back_is_put_again() {
     let hub = hub();
     hub.put(image("a", Phase::Unpacked), true);

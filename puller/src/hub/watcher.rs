@@ -53,6 +53,8 @@ pub struct Watcher {
     filter: Filter,
     /// The last sequence that was looked at.
     cursor: u64,
+    /// The version of the last event.
+    told: u64,
     /// The current states are being told, up to this sequence.
     syncing: Option<u64>,
     /// What has been put and is in the filter; only kept where an Image can leave the filter.
@@ -71,6 +73,7 @@ impl Watcher {
         let mut watcher = Self {
             filter,
             cursor: 0,
+            told: 0,
             syncing: Some(last),
             put: HashSet::new(),
             resumed: false,
@@ -84,6 +87,7 @@ impl Watcher {
             }
             Some(version) if version.epoch == watcher.hub.epoch && version.seq >= horizon => {
                 watcher.cursor = version.seq;
+                watcher.told = version.seq;
                 watcher.resumed = true;
             }
             Some(_) => watcher.ready.push_back(Event::Reset),
@@ -106,8 +110,30 @@ impl Watcher {
         }
     }
 
+    /// A bookmark, if things have happened that the filter keeps from this watcher: without one, its
+    /// version would fall behind the horizon while nothing is told.
+    pub fn bookmark(&mut self) -> Option<Event> {
+        if self.syncing.is_some() || self.cursor <= self.told {
+            return None;
+        }
+        self.told = self.cursor;
+        Some(Event::Bookmark {
+            version: self.hub.version(self.cursor),
+            synced: false,
+        })
+    }
+
     /// The next event, if there is one already.
     pub fn try_next(&mut self) -> Option<Event> {
+        let event = self.look()?;
+        if let Event::Put(_, version) | Event::Deleted(_, version) | Event::Bookmark { version, .. } = &event
+        {
+            self.told = version.seq;
+        }
+        Some(event)
+    }
+
+    fn look(&mut self) -> Option<Event> {
         if let Some(event) = self.ready.pop_front() {
             return Some(event);
         }

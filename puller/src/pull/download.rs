@@ -120,7 +120,7 @@ impl Download<'_> {
             };
             self.monitor.bytes_are_there();
             Activity::add(&self.repository.activity.bytes_fetched, chunk.len() as u64);
-            self.slot.hold().await;
+            patiently(holder, self.slot.hold()).await;
             let writer = match holder {
                 Some(writer) => writer,
                 None => match self.turn().await? {
@@ -171,16 +171,17 @@ fn after(mut chunk: Bytes, at: &mut u64, offset: u64) -> Bytes {
     chunk.split_off(known)
 }
 
-/// Waits for the network. Whoever holds the writer longer than is decent meanwhile, lets it go.
-async fn patiently<T>(holder: &mut Option<BlobWriter>, network: impl Future<Output = T>) -> T {
-    tokio::pin!(network);
+/// Waits for the network, or for a slot. Whoever holds the writer longer than is decent meanwhile, lets it
+/// go.
+async fn patiently<T>(holder: &mut Option<BlobWriter>, what: impl Future<Output = T>) -> T {
+    tokio::pin!(what);
     if holder.is_some() {
-        if let Ok(answer) = tokio::time::timeout(PATIENCE, &mut network).await {
+        if let Ok(answer) = tokio::time::timeout(PATIENCE, &mut what).await {
             return answer;
         }
         *holder = None;
     }
-    network.await
+    what.await
 }
 
 #[cfg(test)]

@@ -33,9 +33,14 @@ impl Monitor {
         self.begun.notified().await;
     }
 
+    /// The layers' files, by position; none before they are known.
+    pub fn layers(&self) -> &[Arc<Blob>] {
+        self.layers.get().map(Vec::as_slice).unwrap_or_default()
+    }
+
     /// The counters now.
     pub fn sample(&self) -> Sample {
-        let layers = self.layers.get().map(Vec::as_slice).unwrap_or_default();
+        let layers = self.layers();
         let mut different: Vec<&Arc<Blob>> = Vec::with_capacity(layers.len());
         for layer in layers {
             if !different.iter().any(|seen| Arc::ptr_eq(seen, layer)) {

@@ -6,7 +6,10 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -60,6 +63,7 @@ impl Slots {
             slots: Arc::clone(&self.moving),
             held: Mutex::new(None),
             turn: tokio::sync::Mutex::new(()),
+            taken: AtomicU64::new(0),
             activity,
         }
     }
@@ -72,6 +76,9 @@ pub struct MovingSlot {
     held: Mutex<Option<OwnedSemaphorePermit>>,
     /// One of the downloads queues for all of them.
     turn: tokio::sync::Mutex<()>,
+    /// How often it was taken: whoever has queued for long has not moved meanwhile, and must not lose it
+    /// at once for that.
+    taken: AtomicU64,
     activity: Arc<Activity>,
 }
 
@@ -85,17 +92,19 @@ impl MovingSlot {
         if !self.is_held() {
             let what = || String::from("a slot: as many pulls are under way as may be at a time");
             let permit = acquire(Arc::clone(&self.slots), what, &self.activity).await;
+            self.taken.fetch_add(1, Relaxed);
             *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
         }
     }
 
     /// Gives the slot back whenever nothing has moved for a while; never ends.
     pub async fn give_back_when_idle(&self) {
-        let mut seen = self.activity.moved();
+        let look = || (self.activity.moved(), self.taken.load(Relaxed));
+        let mut seen = look();
         let mut since = Instant::now();
         loop {
             tokio::time::sleep(LOOK).await;
-            let now = self.activity.moved();
+            let now = look();
             if now != seen {
                 seen = now;
                 since = Instant::now();
