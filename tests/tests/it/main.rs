@@ -10,5 +10,6 @@ mod network;
 mod once;
 mod real_images;
 mod references;
+mod sharing;
 mod start;
 mod watch;
