@@ -52,7 +52,7 @@ impl Contestant {
             Self::SkopeoUmoci => "skopeo + umoci",
             Self::Podman => "podman",
             Self::Containerd => "containerd (ctr)",
-            Self::Crane => "crane | tar",
+            Self::Crane => "crane, tar",
         }
     }
 

@@ -88,12 +88,7 @@ impl Report {
             shapes,
             |run, _| (run.peak >> 20).to_string(),
         );
-        self.table(
-            &mut text,
-            "Making it durable (one syncfs), seconds; the others sync nothing",
-            shapes,
-            |run, _| run.sync.map_or_else(|| "-".into(), seconds),
-        );
+        self.syncs(&mut text, shapes);
         if let Some(load) = &self.load {
             let _ = writeln!(
                 text,
@@ -145,6 +140,22 @@ impl Report {
             }
             text.push('\n');
         }
+    }
+
+    /// What only the puller does.
+    fn syncs(&self, text: &mut String, shapes: &[Shape]) {
+        *text += "\n## Making it durable: the puller's one syncfs, seconds; the others sync nothing\n\n|";
+        for shape in shapes {
+            let _ = write!(text, " {} |", shape.name);
+        }
+        let _ = write!(text, "\n|{}\n|", "---:|".repeat(shapes.len()));
+        for shape in shapes {
+            let sync = self
+                .middle(shape.name, Contestant::Puller)
+                .and_then(|run| run.sync);
+            let _ = write!(text, " {} |", sync.map_or_else(|| "-".into(), seconds));
+        }
+        text.push('\n');
     }
 
     fn middle(&self, shape: &'static str, contestant: Contestant) -> Option<Run> {
