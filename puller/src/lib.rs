@@ -14,6 +14,7 @@ pub mod layer;
 pub mod logging;
 pub mod machine;
 pub mod oneshot;
+pub mod policy;
 pub mod pull;
 pub mod registry;
 pub mod serve;

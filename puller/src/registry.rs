@@ -43,6 +43,7 @@ mod token;
 mod transport;
 mod wire;
 
+pub(crate) use fault::quoted;
 pub use keyring::{InvalidConfig, Keyring};
 pub use settings::{AllowPrivate, Settings};
 pub use transport::Transport;

@@ -28,7 +28,7 @@ pub(super) fn authority(url: &Url) -> String {
 
 /// Text from outside, bounded and without anything that could move a terminal's cursor or forge a line
 /// of a log.
-pub(super) fn quoted(text: &str) -> String {
+pub(crate) fn quoted(text: &str) -> String {
     let mut quote = String::new();
     for c in text.trim().chars() {
         if quote.len() >= LONGEST_QUOTE {
