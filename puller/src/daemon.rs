@@ -7,6 +7,7 @@
 
 mod collect;
 mod jobs;
+mod policy;
 mod records;
 mod saver;
 
@@ -154,7 +155,7 @@ impl Daemon {
 
     // === Life ===
 
-    /// Runs until [`Daemon::stop`]: keeps time, tells progress, collects what nobody needs.
+    /// Runs until [`Daemon::stop`]: keeps time, tells progress, collects what nobody needs, looks at the policy.
     pub async fn run(self: &Arc<Self>) {
         let saver = self.spawn_saver();
         tokio::select! {
@@ -162,6 +163,7 @@ impl Daemon {
             () = self.keep_time() => {}
             () = self.tell_progress() => {}
             () = self.collect_when_asked() => {}
+            () = self.watch_policy() => {}
         }
         for running in self.running().values() {
             running.cancel.cancel();

@@ -6,7 +6,7 @@
 //! virtual clock.
 //!
 //! ```text
-//!             fetch, release, credentials              tick
+//!        fetch, release, credentials, policy           tick
 //!                        |                              |
 //!   Initiated -> Pulling -> Unpacking -> Unpacked       |   job events: asking, resolved, planned,
 //!        ^          |           |           |           |   flowing, downloaded, published,
@@ -27,6 +27,7 @@ pub mod entry;
 pub mod image;
 mod jobs;
 pub mod message;
+mod policy;
 mod restore;
 #[cfg(test)]
 mod tests;
@@ -99,6 +100,8 @@ pub struct Machine {
     wakes: BTreeSet<(Duration, ImageId)>,
     /// The scopes whose credentials are here, with the number of changes so far.
     scopes: HashMap<Scope, u64>,
+    /// Changes of the verification policy so far.
+    policies: u64,
     next_job: JobNo,
     effects: Vec<Effect>,
 }
@@ -126,6 +129,7 @@ impl Machine {
             entries: BTreeMap::new(),
             wakes: BTreeSet::new(),
             scopes: HashMap::new(),
+            policies: 0,
             next_job: JobNo::default(),
             effects: Vec::new(),
         }
@@ -304,7 +308,7 @@ impl Machine {
             .get(&entry.image.wish.scope)
             .copied()
             .unwrap_or_default();
-        let job = entry.start(no, generation, now);
+        let job = entry.start(no, generation, self.policies, now);
         self.effects.push(Effect::Start(Box::new(job)));
     }
 }

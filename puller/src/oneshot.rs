@@ -72,6 +72,7 @@ fn settings(arguments: &PullArgs, volume: &Path) -> Result<Settings, Error> {
     settings.plain_http.clone_from(&arguments.plain_http);
     settings.ca_files.clone_from(&arguments.ca_file);
     settings.allow_private = arguments.private();
+    settings.policy.clone_from(&arguments.policy);
     settings.idle_timeout = arguments.idle_timeout;
     settings.connect_timeout = arguments.connect_timeout;
     // The disk is the user's own, who knows best how full it may be.

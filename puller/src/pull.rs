@@ -1,7 +1,7 @@
 //! One attempt: from a reference to a published tree.
 //!
 //! ```text
-//!   registry slot -> resolve -> plan (index, manifest, config) -> reserve room
+//!   policy -> registry slot -> resolve -> policy, signatures -> plan (index, manifest, config) -> room
 //!        |
 //!        +-- download, a few layers at a time:  registry -> blob file (hash, write)
 //!        +-- unpack, one thread, layer by layer: blob file -> inflate -> tree
@@ -18,6 +18,7 @@ mod monitor;
 mod plan;
 pub mod slots;
 mod unpack;
+mod verify;
 
 use std::{
     collections::HashMap,
@@ -31,6 +32,7 @@ use crate::{
     domain::{Content, Digest, Scope},
     layer,
     machine::{Plan, Verdict},
+    policy,
     registry::Registry,
     store::Volume,
 };
@@ -41,6 +43,8 @@ pub struct Engine {
     pub registry: Arc<dyn Registry>,
     /// Where everything is kept.
     pub volume: Arc<Volume>,
+    /// Which images may be pulled.
+    pub policy: Arc<policy::Source>,
     /// Who may go on.
     pub slots: Arc<Slots>,
     /// What an image may hold.
@@ -53,6 +57,8 @@ pub struct Engine {
 
 /// What an attempt tells of its steps, while it runs.
 pub trait Steps: Send + Sync {
+    /// Whether the attempt only looks if what is unpacked is current still.
+    fn is_check(&self) -> bool;
     /// It has its turn and asks the registry.
     fn asking(&self);
     /// The reference stands for this digest; whether to go on.

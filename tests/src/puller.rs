@@ -57,6 +57,7 @@ pub struct Puller {
     volume: PathBuf,
     socket: PathBuf,
     tcp_address: Option<SocketAddr>,
+    policy: PathBuf,
     /// Holds the socket, the log, and the volume unless the scenario brought its own.
     directory: TempDir,
 }
@@ -69,6 +70,7 @@ pub struct Starting {
     volume: Option<PathBuf>,
     socket: Option<PathBuf>,
     tcp_address: Option<SocketAddr>,
+    policy: Option<PathBuf>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
 }
@@ -107,6 +109,12 @@ impl Starting {
     /// Sets an environment variable.
     pub fn environment(mut self, name: &str, value: impl Into<String>) -> Self {
         self.environment.push((name.to_owned(), value.into()));
+        self
+    }
+
+    /// Goes by this verification policy. A puller that is told none has none, whatever this machine has.
+    pub fn policy(mut self, file: impl AsRef<Path>) -> Self {
+        self.policy = Some(file.as_ref().to_owned());
         self
     }
 
@@ -170,6 +178,9 @@ impl Starting {
             arguments: self.arguments,
             environment: self.environment,
             tcp_address: self.tcp_address,
+            policy: self
+                .policy
+                .unwrap_or_else(|| directory.path().join("no-policy.json")),
             socket: self
                 .socket
                 .unwrap_or_else(|| directory.path().join("puller.sock")),
@@ -338,6 +349,7 @@ impl Puller {
         let mut command = self.bare_command();
         command
             .arg("serve")
+            .env("PULLER_POLICY", &self.policy)
             .arg("--volume")
             .arg(&self.volume)
             .arg("--socket")

@@ -10,7 +10,7 @@ use super::progress::Progress;
 use crate::{
     config::{
         Private,
-        meaning::{NONE, docker_configs},
+        meaning::{NONE, POLICY, docker_configs},
         value,
     },
     domain::{Platform, Reason, Reference, Selection, reference::InvalidReference},
@@ -59,6 +59,9 @@ pub struct PullArgs {
     /// Let these registries (or *, all) send us to private addresses
     #[arg(long, value_name = "REGISTRY", value_delimiter = ',', value_parser = value::registry_or_all)]
     pub allow_private: Vec<String>,
+    /// Which images may be pulled, and whose signatures they need: a containers-policy.json(5) file
+    #[arg(long, value_name = "FILE", default_value = POLICY)]
+    pub policy: PathBuf,
     /// How long nothing may move before an attempt ends
     #[arg(long, value_name = "TIME", default_value = "60s", value_parser = value::duration(Duration::from_secs(1)))]
     pub idle_timeout: Duration,

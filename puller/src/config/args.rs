@@ -183,6 +183,13 @@ settings! {
     /// link-local addresses are never dialled. [default: none]
     #[arg(long, value_name = "REGISTRY", help_heading = "Registries")]
     allow_private,
+    /// Which images may be pulled, and whose signatures they need: a containers-policy.json(5) file
+    ///
+    /// It and the keys that it names are read again when they change. Where there is no such file, everything is
+    /// accepted; with one that can't be read or understood, nothing is pulled (blocked by policy). See docs/policy.md.
+    /// [default: /etc/containers/policy.json]
+    #[arg(long, value_name = "FILE", help_heading = "Registries")]
+    policy,
     /// How long nothing may move before an attempt ends (timeout)
     ///
     /// A duration. There is no limit on the total time of a pull. [default: 60s]

@@ -19,6 +19,9 @@ pub(super) const OFF: &str = "off";
 /// The same for a list.
 pub(crate) const NONE: &str = "none";
 
+/// Where the other tools of the containers ecosystem have their verification policy.
+pub(crate) const POLICY: &str = "/etc/containers/policy.json";
+
 /// Most pulls, and layers of a pull, at the same time: beyond it only sockets and memory are used up.
 const MAX_PARALLEL: u64 = 1000;
 /// A wait shorter than this ends every attempt over a healthy network.
@@ -50,6 +53,7 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         ca_file,
         docker_config,
         allow_private,
+        policy,
         idle_timeout,
         connect_timeout,
         max_pulls,
@@ -99,6 +103,7 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
             read.list(&allow_private, value::registry_or_all)
                 .unwrap_or_default(),
         ),
+        policy: read.one(&policy, POLICY.into(), value::path),
         idle_timeout: read.one(&idle_timeout, Duration::from_secs(60), &timeout),
         connect_timeout: read.one(&connect_timeout, Duration::from_secs(15), &timeout),
         max_pulls: as_usize(read.one(&max_pulls, 4, &parallel)),

@@ -47,6 +47,8 @@ pub struct Settings {
     pub docker_configs: Vec<PathBuf>,
     /// Who may send us to private addresses.
     pub allow_private: Private,
+    /// The verification policy.
+    pub policy: PathBuf,
     /// How long nothing may move.
     pub idle_timeout: Duration,
     /// How long a connection may take.

@@ -118,6 +118,10 @@ struct Reporter<'a> {
 }
 
 impl Steps for Reporter<'_> {
+    fn is_check(&self) -> bool {
+        self.job.check
+    }
+
     fn asking(&self) {
         self.daemon.update(|machine, now| machine.asking(self.job, now));
     }

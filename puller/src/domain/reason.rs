@@ -99,6 +99,11 @@ impl Reason {
         }
     }
 
+    /// Whether another verification policy may let the same image pass.
+    pub fn is_of_policy(self) -> bool {
+        matches!(self, Self::VerificationFailed | Self::BlockedByPolicy)
+    }
+
     /// The name as a person reads it, such as `not found`.
     pub fn words(self) -> &'static str {
         match self {

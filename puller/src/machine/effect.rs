@@ -25,6 +25,8 @@ pub struct Job {
     pub id: ImageId,
     /// What is wanted.
     pub wish: Wish,
+    /// It looks whether what is unpacked is current still, and pulls only if that is not so.
+    pub check: bool,
 }
 
 /// Something for the daemon to do.

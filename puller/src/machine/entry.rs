@@ -56,6 +56,8 @@ pub(super) struct Running {
     pub(super) began: Now,
     /// The scope's credentials it began with.
     pub(super) generation: u64,
+    /// The policy it began with, by the number of its change.
+    pub(super) policies: u64,
     /// It has brought layer bytes over the network.
     pub(super) bytes: u64,
     /// It is to bring content; before that is known, it is a check.
@@ -252,7 +254,7 @@ impl Entry {
         self.job.is_none() && self.is_claimed() && self.due.is_some_and(|at| at <= now.mono)
     }
 
-    pub(super) fn start(&mut self, no: JobNo, generation: u64, now: Now) -> Job {
+    pub(super) fn start(&mut self, no: JobNo, generation: u64, policies: u64, now: Now) -> Job {
         self.due = None;
         self.image.next_retry = None;
         // Otherwise it is a check, which shows nothing of itself unless it fails or finds a new digest.
@@ -261,6 +263,7 @@ impl Entry {
             no,
             began: now,
             generation,
+            policies,
             bytes: 0,
             pulls,
         });
@@ -272,6 +275,7 @@ impl Entry {
             no,
             id: self.image.id.clone(),
             wish: self.image.wish.clone(),
+            check: self.image.phase == Phase::Unpacked,
         }
     }
 

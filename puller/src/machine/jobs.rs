@@ -155,8 +155,14 @@ impl Machine {
             let Some(running) = entry.job.take() else { return };
             entry.publishing = None;
             if !running.pulls && entry.image.phase == Phase::Failed {
-                // The tag could not be looked at; why it can't be unpacked is still the better thing to show.
+                // The tag could not be looked at; why it can't be unpacked is still the better thing to show,
+                // unless another policy has something else to say.
+                if fault.reason.is_of_policy() {
+                    entry.image.set_error(fault, now.wall);
+                }
                 machine.rest(entry, now);
+                machine.try_by_newer_policy(entry, &running, fault, now);
+                machine.start_if_due(entry, now);
                 return;
             }
             entry.streak = entry.streak.saturating_add(1);
@@ -190,6 +196,7 @@ impl Machine {
                 entry.blobs.clear();
                 machine.effects.push(Effect::Collect);
                 machine.rest(entry, now);
+                machine.try_by_newer_policy(entry, &running, fault, now);
                 entry.enter(Phase::Failed, now);
             }
             entry.changed();

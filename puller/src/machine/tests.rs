@@ -3,6 +3,7 @@
 mod claims;
 mod freshness;
 mod life;
+mod policy;
 mod random;
 mod restart;
 mod retry;
@@ -160,6 +161,11 @@ impl World {
 
     fn fail_with(&mut self, job: &Job, fault: &Fault) {
         self.machine.failed(job, fault, Sample::default(), self.now());
+        self.look();
+    }
+
+    fn policy_changed(&mut self) {
+        self.machine.policy_changed(self.now());
         self.look();
     }
 

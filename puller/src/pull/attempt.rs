@@ -70,6 +70,11 @@ impl Engine {
             scope: wish.scope.clone(),
             activity: Arc::clone(&monitor.activity),
         };
+        // What the policy rejects is not asked for at all. A check leaves alone what is unpacked, whatever the
+        // policy has become since.
+        if !steps.is_check() {
+            self.ask_policy(&wish.reference).await?;
+        }
         let _registry_slot = self
             .slots
             .of_registry(&repository.registry, &monitor.activity)
@@ -86,7 +91,8 @@ impl Engine {
         if steps.resolved(&digest) == Verdict::Stop {
             return Ok(Outcome::Unchanged);
         }
-        let pulled = plan(&*self.registry, &repository, &digest, wish, &self.limits).await?;
+        let chosen = self.verified(&repository, &digest, wish).await?;
+        let pulled = plan(&*self.registry, &repository, chosen, wish, &self.limits).await?;
         let blobs = pulled
             .layers
             .iter()

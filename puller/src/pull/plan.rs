@@ -61,16 +61,44 @@ impl Pulled {
     }
 }
 
-/// Asks the registry for index, manifest and config, and says what they ask for.
-pub(super) async fn plan(
+/// The manifest that a digest leads to.
+#[derive(Debug)]
+pub(super) struct Chosen {
+    /// Its own digest: another one if an index led to it.
+    pub(super) digest: Digest,
+    manifest: Found,
+    asked: String,
+}
+
+/// Goes through indexes to the manifest for the wish's platform.
+pub(super) async fn choose(
     registry: &dyn Registry,
     repository: &Repository,
     digest: &Digest,
     wish: &Wish,
-    limits: &Limits,
-) -> Result<Pulled, Fault> {
+) -> Result<Chosen, Fault> {
     let asked = format!("{}/{}@{digest}", repository.registry, repository.path);
     let (digest, manifest) = manifest_of(registry, repository, digest, wish, &asked).await?;
+    Ok(Chosen {
+        digest,
+        manifest,
+        asked,
+    })
+}
+
+/// Asks the registry for the config, and says what it and the manifest ask for.
+pub(super) async fn plan(
+    registry: &dyn Registry,
+    repository: &Repository,
+    chosen: Chosen,
+    wish: &Wish,
+    limits: &Limits,
+) -> Result<Pulled, Fault> {
+    let Chosen {
+        digest,
+        manifest,
+        asked,
+    } = chosen;
     let (layers, selected) = match manifest {
         Found::Image(image) => image_layers(registry, repository, image, wish, &asked).await?,
         Found::Artifact(artifact) => artifact_layers(artifact, wish, &asked)?,
@@ -85,12 +113,12 @@ pub(super) async fn plan(
     Ok(pulled)
 }
 
+#[derive(Debug)]
 enum Found {
     Image(manifest::Image),
     Artifact(manifest::Artifact),
 }
 
-/// Goes through indexes to the manifest for the wish's platform.
 async fn manifest_of(
     registry: &dyn Registry,
     repository: &Repository,
