@@ -17,12 +17,14 @@ mod content;
 mod entry;
 mod index;
 mod layer;
+mod signatures;
 
 pub use artifact::Artifact;
 pub use content::{Blob, Content, sha256};
 pub use entry::Entry;
 pub use index::Index;
 pub use layer::{BuiltLayer, Compression, Layer};
+pub use signatures::{Signatures, SigningKey};
 
 use std::collections::BTreeMap;
 

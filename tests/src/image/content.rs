@@ -128,4 +128,4 @@ macro_rules! content_of_whole {
     )+};
 }
 
-content_of_whole!(super::Image, super::Index, super::Artifact);
+content_of_whole!(super::Image, super::Index, super::Artifact, super::Signatures);

@@ -8,6 +8,7 @@ mod hostile;
 mod hung;
 mod network;
 mod once;
+mod policy;
 mod real_images;
 mod references;
 mod sharing;
