@@ -1,7 +1,7 @@
 //! A verification policy that changes while Images rest because of it.
 
 use crate::{
-    domain::Phase,
+    domain::{Phase, Reason},
     error::Fault,
     machine::{
         Machine, Now,
@@ -15,7 +15,7 @@ impl Machine {
     pub fn policy_changed(&mut self, now: Now) {
         self.policies += 1;
         let failed = |entry: &Entry| {
-            let of_policy = entry.image.reason().is_some_and(|reason| reason.is_of_policy());
+            let of_policy = entry.image.reason().is_some_and(Reason::is_of_policy);
             entry.image.phase == Phase::Failed && of_policy
         };
         let failed: Vec<_> = self

@@ -74,12 +74,12 @@ impl Check {
                 }
             },
         );
-        self.count(misfits);
+        self.count(&misfits);
     }
 
     /// A signature that can't be shown, and why.
     pub fn unusable(&mut self, why: &str) {
-        self.count(vec![why.to_owned()]);
+        self.count(&[why.to_owned()]);
     }
 
     /// What is attached is no list of signatures.
@@ -87,7 +87,7 @@ impl Check {
         self.tell(format!("the list of signatures: {why}"));
     }
 
-    fn count(&mut self, misfits: Vec<String>) {
+    fn count(&mut self, misfits: &[String]) {
         self.signatures += 1;
         if !misfits.is_empty() {
             self.tell(format!("signature {}: {}", self.signatures, misfits.join("; ")));

@@ -139,7 +139,7 @@ fn requirement(json: &RawValue, read_key: ReadKey<'_>) -> Result<Requirement, St
     match kind(json)?.as_str() {
         "insecureAcceptAnything" => object::<Plain>(text).map(|_| Requirement::Accept),
         "reject" => object::<Plain>(text).map(|_| Requirement::Reject),
-        "signedBy" => signed_by(object(text)?),
+        "signedBy" => signed_by(&object(text)?),
         "signedBaseLayer" => object::<SignedBaseLayer>(text)
             .map(|_| Requirement::Unsupported("a signature of the base layer (signedBaseLayer)".to_owned())),
         "sigstoreSigned" => sigstore_signed(object(text)?, read_key),
@@ -150,7 +150,7 @@ fn requirement(json: &RawValue, read_key: ReadKey<'_>) -> Result<Requirement, St
     }
 }
 
-fn signed_by(wire: SignedBy) -> Result<Requirement, String> {
+fn signed_by(wire: &SignedBy) -> Result<Requirement, String> {
     // The others are in the specification too, though nothing supports them.
     let types = [
         "GPGKeys",

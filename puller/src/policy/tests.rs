@@ -49,7 +49,7 @@ fn signed(key: &KeyPair, name: &str, digest: &Digest) -> (Vec<u8>, String) {
 }
 
 /// `default` needs these.
-fn needs(requirements: Value) -> String {
+fn needs(requirements: &Value) -> String {
     json!({ "default": requirements }).to_string()
 }
 
@@ -106,12 +106,12 @@ fn the_most_specific_scope_decides_alone() {
 #[test]
 fn all_requirements_have_to_hold() {
     let both = parse(&needs(
-        json!([{ "type": "insecureAcceptAnything" }, { "type": "reject" }]),
+        &json!([{ "type": "insecureAcceptAnything" }, { "type": "reject" }]),
     ));
     blocked(&both.unwrap(), IMAGE);
 
     let (a, b) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
-    let policy = parse_with(&needs(json!([by("a"), by("b")])), &[("a", &a), ("b", &b)]).unwrap();
+    let policy = parse_with(&needs(&json!([by("a"), by("b")])), &[("a", &a), ("b", &b)]).unwrap();
     let digest = Digest::sha256(b"manifest");
     let mut check = ask(&policy, IMAGE).unwrap();
     check.look_at(&digest, 0);
@@ -131,7 +131,7 @@ fn any_key_of_one_requirement_will_do() {
     let requirement = json!([{
         "type": "sigstoreSigned", "keyPaths": ["/keys/a", "/keys/b"], "signedIdentity": { "type": "matchRepository" },
     }]);
-    let policy = parse_with(&needs(requirement), &[("a", &a), ("b", &b)]).unwrap();
+    let policy = parse_with(&needs(&requirement), &[("a", &a), ("b", &b)]).unwrap();
     let digest = Digest::sha256(b"manifest");
     for key in [&a, &b] {
         let mut check = ask(&policy, IMAGE).unwrap();
@@ -151,7 +151,7 @@ fn keys_may_stand_in_the_policy_itself() {
     for field in [json!({ "keyData": data }), json!({ "keyDatas": [data] })] {
         let mut requirement = field;
         requirement["type"] = json!("sigstoreSigned");
-        let policy = parse(&needs(json!([requirement]))).unwrap();
+        let policy = parse(&needs(&json!([requirement]))).unwrap();
         let mut check = ask(&policy, IMAGE).unwrap();
         check.look_at(&digest, 0);
         let (payload, signature) = signed(&key, IMAGE, &digest);
@@ -163,7 +163,7 @@ fn keys_may_stand_in_the_policy_itself() {
 #[test]
 fn a_refusal_says_what_was_tried_and_why_it_did_not_fit() {
     let (ours, theirs) = (KeyPair::generate().unwrap(), KeyPair::generate().unwrap());
-    let policy = parse_with(&needs(json!([by("ours")])), &[("ours", &ours)]).unwrap();
+    let policy = parse_with(&needs(&json!([by("ours")])), &[("ours", &ours)]).unwrap();
     let digest = Digest::sha256(b"manifest");
     let other = Digest::sha256(b"other");
 

@@ -9,7 +9,7 @@ use puller_tests::{
     image::{Content, Image, Index, Layer, Signatures, SigningKey},
     puller::{self, Phase, Puller, Reason},
     registry::DockerRegistry,
-    scripted::{Answer, Any, Head, ScriptedRegistry},
+    scripted::{Answer, Any, ScriptedRegistry},
     tree::Tree,
 };
 use serde_json::{Value, json};
@@ -103,7 +103,7 @@ async fn a_signed_image_is_pulled_and_no_other() {
     }
     let log = registry.log().await;
     assert_eq!(
-        log.gets_of(&unsigned.layers()[0].digest()),
+        log.gets_of(unsigned.layers()[0].digest()),
         0,
         "a layer was fetched before the policy was asked"
     );
@@ -301,7 +301,7 @@ async fn trouble_with_fetching_signatures_is_no_verdict() {
         Content::from(&signatures),
     );
     registry
-        .on(Any::manifest(&signatures.tag()))
+        .on(Any::manifest(signatures.tag()))
         .then(Answer::status(500));
     let fetched = puller.fetch(&reference).await;
     let retrying = puller.retrying(&fetched.id).await;
