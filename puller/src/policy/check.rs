@@ -141,7 +141,8 @@ impl Check {
             Reason::VerificationFailed,
             self.asked,
             happened,
-            "sign the image with the policy's key (cosign sign --key), or correct the policy",
+            "sign the image with the policy's key (cosign sign --key, and with cosign 3 \
+             --new-bundle-format=false --use-signing-config=false), or correct the policy",
         ))
     }
 }
