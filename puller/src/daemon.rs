@@ -28,6 +28,7 @@ use crate::{
     machine::{ClaimRequest, Effect, Image, Jitter, Job, JobNo, Machine, Now, Refused, Saved, Settings},
     pull::{Engine, Monitor},
     registry::Keyring,
+    registry::Routes,
 };
 
 /// How often progress is told: often enough for a bar to look alive, seldom enough for a thousand
@@ -93,6 +94,11 @@ impl Daemon {
     }
 
     // === What clients ask ===
+
+    /// What registries.conf says.
+    pub fn routes(&self) -> &Routes {
+        &self.engine.routes
+    }
 
     /// "I want this image." Answers with the state at this moment; waits for nothing.
     ///

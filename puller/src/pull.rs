@@ -31,7 +31,7 @@ use crate::{
     domain::{Content, Digest, Scope},
     layer,
     machine::{Plan, Verdict},
-    registry::Registry,
+    registry::{Registry, Routes},
     store::Volume,
 };
 
@@ -39,6 +39,8 @@ use crate::{
 pub struct Engine {
     /// Where manifests and blobs come from.
     pub registry: Arc<dyn Registry>,
+    /// Where registries.conf says that they come from.
+    pub routes: Arc<Routes>,
     /// Where everything is kept.
     pub volume: Arc<Volume>,
     /// Who may go on.

@@ -4,6 +4,7 @@
 //!
 //! | file | what it adds |
 //! |---|---|
+//! | `router`, `routes` | mirrors, and what registries.conf says of them |
 //! | `transport` | what is asked, fallbacks, caps, verification of documents |
 //! | `exchange` | one question until it has its answer: the order of what follows |
 //! | `pause` | pauses that the registry asked for |
@@ -36,14 +37,19 @@ mod proxy;
 mod range;
 mod redirect;
 mod retry_after;
+mod router;
+mod routes;
 mod scheme;
 mod settings;
 mod site;
+mod stamp;
 mod token;
 mod transport;
 mod wire;
 
 pub use keyring::{InvalidConfig, Keyring};
+pub use router::{Mirror, Router};
+pub use routes::{Endpoint, InvalidRoutes, Route, Routes};
 pub use settings::{AllowPrivate, Settings};
 pub use transport::Transport;
 
@@ -57,6 +63,11 @@ pub struct Repository {
     pub path: String,
     /// Whose credentials.
     pub scope: Scope,
+    /// Whether the image was asked for by its tag alone: mirrors can be for such pulls only, or for
+    /// others only.
+    pub by_tag: bool,
+    /// stub
+    pub insecure: bool,
     /// Waits are told here.
     pub activity: Arc<Activity>,
 }
@@ -74,6 +85,8 @@ pub struct RawManifest {
 pub struct BlobStream {
     /// The offset of the first byte: what was asked for, or 0 if the registry sends the whole.
     pub start: u64,
+    /// The mirror that sends them; `None`: the registry itself.
+    pub mirror: Option<Mirror>,
     /// The bytes. An item fails when the connection breaks or when nothing moved for too long.
     pub chunks: BoxStream<'static, Result<Bytes, Fault>>,
 }

@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     layer, machine,
     pull::{Engine, Origins, Slots},
-    registry::{self, AllowPrivate, Keyring, Transport},
+    registry::{self, AllowPrivate, Keyring, Router, Routes, Transport},
     server::Listeners,
     store::{Volume, VolumeOptions},
 };
@@ -80,11 +80,12 @@ pub fn open(settings: &Settings) -> Result<Arc<Daemon>, Error> {
     };
     let (volume, recovered) = Volume::open(&settings.volume, options)?;
     let keyring = Arc::new(Keyring::new(settings.docker_configs.clone()));
+    let transport = Transport::new(&registry_settings(settings), Arc::clone(&keyring))?;
+    let routes = Routes::read(&settings.registries_conf).map_err(|error| Error::Config(error.to_string()))?;
+    let routes = Arc::new(routes);
     let engine = Engine {
-        registry: Arc::new(Transport::new(
-            &registry_settings(settings),
-            Arc::clone(&keyring),
-        )?),
+        registry: Arc::new(Router::new(Arc::new(transport), Arc::clone(&routes))),
+        routes,
         volume,
         slots: Slots::new(settings.max_pulls, settings.max_pulls_per_registry),
         limits: limits(&settings.limits),

@@ -330,7 +330,13 @@ impl Puller {
     /// The binary without arguments, in an environment that holds nothing of the machine's user.
     fn bare_command(&self) -> Command {
         let mut command = Command::new(&self.binary);
-        without_hostile_environment(&mut command).env("HOME", self.directory.path());
+        without_hostile_environment(&mut command)
+            .env("HOME", self.directory.path())
+            // Not there: what the machine has must not matter.
+            .env(
+                "PULLER_REGISTRIES_CONF",
+                self.directory.path().join("registries.conf"),
+            );
         command
     }
 

@@ -177,6 +177,12 @@ settings! {
     /// [default: as said]
     #[arg(long, value_name = "FILE", help_heading = "Registries")]
     docker_config,
+    /// Mirrors, blocked registries and short names: a containers registries.conf, version 2
+    ///
+    /// Files in the directory of the same name with .d behind it extend it. It need not exist, and is read again when
+    /// it changes. [default: /etc/containers/registries.conf]
+    #[arg(long, value_name = "FILE", help_heading = "Registries")]
+    registries_conf,
     /// Let these registries send us to private addresses (storage, token servers): repeated or comma-separated
     ///
     /// A host or host:port, or * for all. A registry that is at a private address itself needs no mention, and

@@ -19,6 +19,9 @@ pub(super) const OFF: &str = "off";
 /// The same for a list.
 pub(crate) const NONE: &str = "none";
 
+/// Where the containers ecosystem has it.
+pub(crate) const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
+
 /// Most pulls, and layers of a pull, at the same time: beyond it only sockets and memory are used up.
 const MAX_PARALLEL: u64 = 1000;
 /// A wait shorter than this ends every attempt over a healthy network.
@@ -49,6 +52,7 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         plain_http,
         ca_file,
         docker_config,
+        registries_conf,
         allow_private,
         idle_timeout,
         connect_timeout,
@@ -95,6 +99,7 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         docker_configs: read
             .list(&docker_config, value::path)
             .unwrap_or_else(|| docker_configs(environment)),
+        registries_conf: read.one(&registries_conf, REGISTRIES_CONF.into(), value::path),
         allow_private: Private::of(
             read.list(&allow_private, value::registry_or_all)
                 .unwrap_or_default(),

@@ -45,6 +45,8 @@ pub struct Settings {
     pub ca_files: Vec<PathBuf>,
     /// docker `config.json` files, the first one first asked.
     pub docker_configs: Vec<PathBuf>,
+    /// Mirrors, blocked registries, short names: containers-registries.conf(5).
+    pub registries_conf: PathBuf,
     /// Who may send us to private addresses.
     pub allow_private: Private,
     /// How long nothing may move.

@@ -148,4 +148,19 @@ mod tests {
             ]
         );
     }
+
+    #[test]
+    fn the_documentation_has_cause_and_cure_of_each_reason_in_its_table() {
+        let page = include_str!("../../../docs/reasons.md");
+        let (retried, failed) = page.split_once("## Failed").expect("two tables");
+        for reason in Reason::ALL {
+            let row = format!("| `{}` |", reason.words().to_uppercase().replace(' ', "_"));
+            let (its, other) = match reason.is_retried() {
+                true => (retried, failed),
+                false => (failed, retried),
+            };
+            assert!(its.contains(&row), "no row for {row}");
+            assert!(!other.contains(&row), "{row} is in the wrong table");
+        }
+    }
 }

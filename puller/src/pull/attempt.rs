@@ -68,6 +68,8 @@ impl Engine {
             registry: wish.reference.registry.clone(),
             path: wish.reference.repository.clone(),
             scope: wish.scope.clone(),
+            by_tag: wish.reference.digest.is_none(),
+            insecure: false,
             activity: Arc::clone(&monitor.activity),
         };
         let _registry_slot = self
@@ -103,10 +105,10 @@ impl Engine {
             content: pulled.content_name(),
         });
         if let Some(content) = self.volume.content(&pulled.content_name()) {
-            for at in different {
-                self.registry
-                    .has_blob(&repository, &pulled.layers[at].digest)
-                    .await?;
+            for layer in different.into_iter().map(|at| &pulled.layers[at]) {
+                if layer.data.is_none() {
+                    self.registry.has_blob(&repository, &layer.digest).await?;
+                }
             }
             steps.downloaded();
             return Ok(Outcome::Present(Box::new(content)));
@@ -141,13 +143,13 @@ impl Engine {
     ) -> Result<(TreeDir, Summary), Fault> {
         let downloads = stream::iter(pulled.different_layers())
             .map(|at| {
-                let (digest, blob) = (&pulled.layers[at].digest, &blobs[at]);
+                let (layer, blob) = (&pulled.layers[at], &blobs[at]);
                 Download {
                     engine: self,
                     repository,
                     slot,
                     monitor,
-                    digest,
+                    layer,
                     blob,
                 }
                 .run()

@@ -5,11 +5,11 @@ use std::{future::Future, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 
-use super::{Engine, Monitor, slots::MovingSlot};
+use super::{Engine, Monitor, plan::Layer, slots::MovingSlot};
 use crate::{
-    domain::{Activity, Digest, Reason},
+    domain::{Activity, Reason},
     error::Fault,
-    registry::Repository,
+    registry::{Mirror, Repository},
     store::{Blob, BlobWriter},
 };
 
@@ -23,7 +23,7 @@ pub(super) struct Download<'a> {
     pub(super) repository: &'a Repository,
     pub(super) slot: &'a MovingSlot,
     pub(super) monitor: &'a Monitor,
-    pub(super) digest: &'a Digest,
+    pub(super) layer: &'a Layer,
     pub(super) blob: &'a Arc<Blob>,
 }
 
@@ -50,20 +50,23 @@ impl Download<'_> {
         if self.blob.received() > 0 {
             self.monitor.bytes_are_there();
         }
-        let brought = match self.turn().await? {
-            Some(writer) => self.fetch(writer).await?,
-            None => Brought::BySomebodyElse,
+        let brought = match (self.turn().await?, &self.layer.data) {
+            (None, None) => Brought::BySomebodyElse,
+            (Some(writer), None) => self.fetch(writer).await?,
+            // The manifest holds it, so whoever may have the one may have the other.
+            (None, Some(_)) => Brought::ByUs,
+            (Some(writer), Some(data)) => copy(writer, data).await?,
         };
         self.monitor.bytes_are_there();
         let origins = &self.engine.origins;
-        if brought == Brought::BySomebodyElse && !origins.has(self.digest, self.repository) {
+        if brought == Brought::BySomebodyElse && !origins.has(&self.layer.digest, self.repository) {
             // Another pull brought it, or an earlier run did: ask whether we may have it.
             self.engine
                 .registry
-                .has_blob(self.repository, self.digest)
+                .has_blob(self.repository, &self.layer.digest)
                 .await?;
         }
-        origins.add(self.digest, self.repository);
+        origins.add(&self.layer.digest, self.repository);
         Ok(())
     }
 
@@ -72,13 +75,28 @@ impl Download<'_> {
     async fn turn(&self) -> Result<Option<BlobWriter>, Fault> {
         let what = format!(
             "layer {}, which another pull is bringing or which is being checked",
-            self.digest
+            self.layer.digest
         );
         let _wait = self.repository.activity.waiting_for(what);
         self.blob.writer().await
     }
 
     async fn fetch(&self, writer: BlobWriter) -> Result<Brought, Fault> {
+        let mut mirrors = Vec::new();
+        let fetched = self.fetch_from(&mut mirrors, writer).await;
+        if let Err(fault) = &fetched
+            && fault.reason == Reason::DigestMismatch
+        {
+            // Which of them it was can't be known. The next attempt asks somebody else.
+            for mirror in mirrors {
+                mirror.rest(fault);
+            }
+        }
+        fetched
+    }
+
+    /// The same; mirrors that have sent something are added to the list.
+    async fn fetch_from(&self, mirrors: &mut Vec<Mirror>, writer: BlobWriter) -> Result<Brought, Fault> {
         let mut holder = Some(writer);
         loop {
             let offset = match &holder {
@@ -89,7 +107,7 @@ impl Download<'_> {
                 },
             };
             let connection = if offset < self.blob.size() {
-                self.connection(offset, &mut holder).await?
+                self.connection(offset, &mut holder, mirrors).await?
             } else {
                 Connection::Complete
             };
@@ -105,10 +123,19 @@ impl Download<'_> {
     }
 
     /// Reads from one connection until it ends. One that is cut after it has brought new bytes is worth
-    /// another; one that brings nothing ends the attempt.
-    async fn connection(&self, offset: u64, holder: &mut Option<BlobWriter>) -> Result<Connection, Fault> {
-        let asked = self.engine.registry.blob(self.repository, self.digest, offset);
+    /// another; one that brings nothing ends the attempt, unless it was a mirror's.
+    async fn connection(
+        &self,
+        offset: u64,
+        holder: &mut Option<BlobWriter>,
+        mirrors: &mut Vec<Mirror>,
+    ) -> Result<Connection, Fault> {
+        let asked = self
+            .engine
+            .registry
+            .blob(self.repository, &self.layer.digest, offset);
         let mut stream = patiently(holder, asked).await?;
+        mirrors.extend(stream.mirror.clone());
         // A registry that sends the whole again sends what is here already first. Should it be other bytes
         // than those, the digest will tell.
         let mut at = stream.start;
@@ -142,23 +169,40 @@ impl Download<'_> {
         if here >= self.blob.size() {
             return Ok(Connection::Complete);
         }
-        match end {
-            Some(fault) if fault.reason != Reason::Network || here <= offset => Err(fault),
-            None if here <= offset => Err(Fault::new(
+        let fault = match end {
+            Some(fault) if fault.reason != Reason::Network || here <= offset => fault,
+            None if here <= offset => Fault::new(
                 Reason::Network,
                 format!(
                     "layer {} of {}/{}",
-                    self.digest, self.repository.registry, self.repository.path
+                    self.layer.digest, self.repository.registry, self.repository.path
                 ),
                 format!("the answer ended after {here} of {} bytes", self.blob.size()),
                 "the next attempt goes on from there",
-            )),
+            ),
             _ => {
-                tracing::debug!(digest = %self.digest, here, "the connection was cut; goes on from here");
+                tracing::debug!(digest = %self.layer.digest, here, "the connection was cut; goes on from here");
+                return Ok(Connection::Again);
+            }
+        };
+        match stream.mirror {
+            Some(mirror) => {
+                mirror.rest(&fault);
                 Ok(Connection::Again)
             }
+            None => Err(fault),
         }
     }
+}
+
+/// Takes what a manifest held itself.
+async fn copy(mut writer: BlobWriter, data: &Bytes) -> Result<Brought, Fault> {
+    let new = after(data.clone(), &mut 0, writer.offset());
+    if !new.is_empty() {
+        writer.write(new).await?;
+    }
+    writer.finish().await?;
+    Ok(Brought::ByUs)
 }
 
 /// The part of a chunk that lies at or after `offset`; `at` is where the chunk begins, and becomes where

@@ -6,13 +6,12 @@
 
 use std::{
     collections::HashMap,
-    fs, io,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    fs,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
 };
 
+use super::stamp::Stamp;
 use crate::domain::Scope;
 
 mod config;
@@ -36,14 +35,6 @@ struct File {
     /// `None`: it wasn't there.
     stamp: Option<Stamp>,
     config: Arc<Config>,
-}
-
-/// What changes when a file does; a mounted Secret is replaced by another inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    modified: Option<SystemTime>,
-    length: u64,
-    inode: u64,
 }
 
 impl Keyring {
@@ -115,8 +106,7 @@ impl File {
     /// The file's config as it is now.
     fn refresh(&mut self) -> &Arc<Config> {
         let stamp = match Stamp::of(&self.path) {
-            Ok(stamp) => Some(stamp),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Ok(stamp) => stamp,
             Err(error) => {
                 tracing::warn!(file = %self.path.display(), %error, "cannot look at a file with credentials");
                 return &self.config;
@@ -153,17 +143,6 @@ impl File {
             }
         }
         &self.config
-    }
-}
-
-impl Stamp {
-    fn of(path: &Path) -> io::Result<Self> {
-        let metadata = fs::metadata(path)?;
-        Ok(Self {
-            modified: metadata.modified().ok(),
-            length: metadata.len(),
-            inode: metadata.ino(),
-        })
     }
 }
 

@@ -136,6 +136,8 @@ fn repository(registry: &str) -> Repository {
         registry: registry.to_owned(),
         path: "team/app".to_owned(),
         scope: Scope::default(),
+        by_tag: true,
+        insecure: false,
         activity: Arc::default(),
     }
 }

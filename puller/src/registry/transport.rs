@@ -1,11 +1,12 @@
 //! [`Registry`] over HTTP: the OCI distribution-spec's pull part, and what Docker's registries do
 //! beside it.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
 use http::{Method, StatusCode, header::CONTENT_TYPE};
+use serde::de::IgnoredAny;
 
 use super::{
     BlobStream, RawManifest, Registry, Repository,
@@ -68,7 +69,9 @@ impl Transport {
         let (about, bytes) = document(answer).await?;
         match told {
             Some(told) => about.verified(&told, &bytes).map(|()| told),
-            None => Ok(Digest::sha256(&bytes)),
+            // Any bytes have a digest, those of a log-in page too, which will go away by itself.
+            None if is_object(&bytes) => Ok(Digest::sha256(&bytes)),
+            None => Err(about.is_no_manifest(&bytes)),
         }
     }
 
@@ -118,6 +121,7 @@ impl Transport {
 fn stream(answer: Answer, start: u64) -> BlobStream {
     BlobStream {
         start,
+        mirror: None,
         chunks: answer.into_chunks(),
     }
 }
@@ -130,19 +134,34 @@ struct About {
 }
 
 impl About {
+    /// What the answer is said to be, and how it begins if that may be told.
+    fn looks(&self, bytes: &[u8]) -> String {
+        let mut looks = format!("its type is {:?}", self.content_type);
+        if self.quotable {
+            let start = &bytes[..bytes.len().min(80)];
+            looks.push_str(&format!(", it begins {:?}", String::from_utf8_lossy(start)));
+        }
+        looks
+    }
+
+    fn is_no_manifest(&self, bytes: &[u8]) -> Fault {
+        Fault::new(
+            Reason::RegistryError,
+            self.asked.as_str(),
+            format!("the answer is no manifest; {}", self.looks(bytes)),
+            "look for a proxy or a log-in page that answers in the registry's place",
+        )
+    }
+
     fn verified(&self, wanted: &Digest, bytes: &[u8]) -> Result<(), Fault> {
         let found = wanted.of_same_kind(bytes);
         if found == *wanted {
             return Ok(());
         }
-        let mut happened = format!(
-            "the answer's digest is {found}, not {wanted}; its type is {:?}",
-            self.content_type
+        let happened = format!(
+            "the answer's digest is {found}, not {wanted}; {}",
+            self.looks(bytes)
         );
-        if self.quotable {
-            let start = &bytes[..bytes.len().min(80)];
-            happened.push_str(&format!(", it begins {:?}", String::from_utf8_lossy(start)));
-        }
         Err(Fault::new(
             Reason::DigestMismatch,
             self.asked.as_str(),
@@ -150,6 +169,11 @@ impl About {
             "look for a proxy, mirror or storage that serves something else",
         ))
     }
+}
+
+/// Whether it is a JSON object, as manifests and indexes are.
+fn is_object(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(bytes).is_ok()
 }
 
 async fn document(answer: Answer) -> Result<(About, Bytes), Fault> {

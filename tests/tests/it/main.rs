@@ -1,11 +1,13 @@
 //! The scenarios, in one binary. Each module is one promise of the puller.
 
+mod artifacts;
 mod crashes;
 mod credentials;
 mod freshness;
 mod grpc;
 mod hostile;
 mod hung;
+mod mirrors;
 mod network;
 mod once;
 mod real_images;

@@ -161,3 +161,20 @@ async fn a_small_blob_is_of_its_digest_and_size() {
     assert_eq!(huge.reason, Reason::LimitExceeded);
     assert_eq!(server.seen().len(), seen, "nothing was asked for it");
 }
+
+#[tokio::test]
+async fn r22_a_page_in_the_registrys_place_is_no_manifest_and_may_go_away() {
+    let server = Server::answering(|_| {
+        with_headers(
+            200,
+            &[("Content-Type", "text/html")],
+            "<html>Please \u{1b}sign in</html>",
+        )
+    })
+    .await;
+    let fault = transport().resolve(&server.repository(), "v1").await.unwrap_err();
+    assert_eq!(fault.reason, Reason::RegistryError);
+    assert!(fault.reason.is_retried());
+    let told = r#"its type is "text/html", it begins "<html>Please \u{1b}sign in</html>""#;
+    assert!(fault.happened.contains(told), "{}", fault.happened);
+}
