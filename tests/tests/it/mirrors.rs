@@ -265,3 +265,37 @@ async fn what_is_blocked_is_refused_without_asking_anybody() {
     assert!(error.message.contains("registries.conf"), "{}", error.message);
     assert_eq!(registry.count(Any::anything()), 0);
 }
+
+#[tokio::test]
+async fn short_names_are_taken_only_where_the_file_says_what_they_stand_for() {
+    let registry = ScriptedRegistry::start().await;
+    registry.hold("team/app:v1", image());
+    registry.hold("nginx:1.27", image());
+    let conf = Conf::new(&format!(
+        "unqualified-search-registries = [\"{host}\"]\n[aliases]\napp = \"{host}/team/app\"\n",
+        host = registry.host()
+    ));
+    let puller = conf.puller().await;
+    for (asked, stands_for) in [("app:v1", "team/app:v1"), ("nginx:1.27", "nginx:1.27")] {
+        let unpacked = puller.pull(asked).await;
+        assert_eq!(unpacked.normalized_reference, registry.reference(stands_for));
+        // Both ways to write it are one wish.
+        assert_eq!(puller.pull(&registry.reference(stands_for)).await.id, unpacked.id);
+    }
+    let several = Conf::new("unqualified-search-registries = [\"a.example.com\", \"b.example.com\"]");
+    let status = several.puller().await.fetch("nginx:1.27").refused().await;
+    for part in ["wish.reference", "a.example.com/nginx", "b.example.com/nginx"] {
+        assert!(status.message().contains(part), "{}", status.message());
+    }
+}
+
+#[tokio::test]
+async fn a_file_that_cannot_be_used_keeps_the_puller_from_starting() {
+    let conf = Conf::new("[[registry]]\nlocation = \"https://registry.example.com\"\n");
+    let refused = conf.puller().try_start().await.expect_err("a start");
+    let refused = format!("{refused:#}");
+    assert!(
+        refused.contains("registries.conf") && refused.contains("is a URL"),
+        "{refused}"
+    );
+}
