@@ -15,7 +15,7 @@ use std::{
 
 use crate::domain::Scope;
 
-mod config;
+pub(crate) mod config;
 
 pub(super) use config::Credential;
 pub use config::InvalidConfig;
