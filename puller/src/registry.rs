@@ -27,18 +27,18 @@ use crate::{
 
 mod address;
 mod auth;
-mod challenge;
+pub(crate) mod challenge;
 mod exchange;
-mod fault;
-mod keyring;
+pub(crate) mod fault;
+pub(crate) mod keyring;
 pub mod manifest;
 mod pause;
 mod proxy;
-mod range;
-mod redirect;
-mod retry_after;
+pub(crate) mod range;
+pub(crate) mod redirect;
+pub(crate) mod retry_after;
 mod router;
-mod routes;
+pub(crate) mod routes;
 mod scheme;
 mod settings;
 mod site;

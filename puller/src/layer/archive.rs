@@ -21,7 +21,7 @@ use super::{
 
 mod number;
 mod pax;
-pub(super) mod sparse;
+pub(crate) mod sparse;
 
 /// Bytes of a block.
 const BLOCK: usize = 512;
@@ -32,7 +32,7 @@ const MAX_EXTENSIONS: u64 = 1 << 20;
 
 /// What an entry makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     File,
     Directory,
     /// The target as it is written.
@@ -47,22 +47,22 @@ pub(super) enum Kind {
 
 /// One entry, without its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The name as it is written.
-    pub(super) name: Vec<u8>,
-    pub(super) kind: Kind,
+    pub(crate) name: Vec<u8>,
+    pub(crate) kind: Kind,
     /// Whether anybody may execute it.
-    pub(super) executable: bool,
+    pub(crate) executable: bool,
     /// Bytes of the file, holes included.
-    pub(super) size: u64,
+    pub(crate) size: u64,
     /// Where the data goes, if it is not all of the file.
-    pub(super) sparse: Option<Vec<Extent>>,
+    pub(crate) sparse: Option<Vec<Extent>>,
     /// Extended attributes.
-    pub(super) xattrs: u64,
+    pub(crate) xattrs: u64,
     /// Setuid, setgid or sticky.
-    pub(super) mode_bits: bool,
+    pub(crate) mode_bits: bool,
     /// Another owner or group than root.
-    pub(super) owned: bool,
+    pub(crate) owned: bool,
 }
 
 /// What extension headers say of the entry that follows them.
@@ -77,7 +77,7 @@ struct Extensions {
 
 /// An archive. [`next`](Self::next) goes to the next entry; its data is read by [`fill`](Self::fill) and
 /// [`consume`](Self::consume), and what is not read is skipped.
-pub(super) struct Archive<S> {
+pub(crate) struct Archive<S> {
     stream: S,
     layer: String,
     /// Bytes of the entry's data that were not consumed.
@@ -88,7 +88,7 @@ pub(super) struct Archive<S> {
 }
 
 impl<S: Stream> Archive<S> {
-    pub(super) fn new(stream: S, layer: &str) -> Self {
+    pub(crate) fn new(stream: S, layer: &str) -> Self {
         Self {
             stream,
             layer: layer.to_owned(),
@@ -104,7 +104,7 @@ impl<S: Stream> Archive<S> {
     }
 
     /// The next entry; none at the end. An archive ends with a block of zeros or with its last byte.
-    pub(super) fn next(&mut self) -> Result<Option<Entry>, Fault> {
+    pub(crate) fn next(&mut self) -> Result<Option<Entry>, Fault> {
         let mut extensions = Extensions::default();
         let mut header = Header::new_old();
         loop {
@@ -143,7 +143,7 @@ impl<S: Stream> Archive<S> {
     }
 
     /// The entry's next bytes; nothing at their end.
-    pub(super) fn fill(&mut self) -> Result<&[u8], Fault> {
+    pub(crate) fn fill(&mut self) -> Result<&[u8], Fault> {
         if self.data == 0 {
             return Ok(&[]);
         }
@@ -155,7 +155,7 @@ impl<S: Stream> Archive<S> {
         Ok(&bytes[..n])
     }
 
-    pub(super) fn consume(&mut self, n: usize) {
+    pub(crate) fn consume(&mut self, n: usize) {
         self.stream.consume(n);
         self.data -= n as u64;
     }

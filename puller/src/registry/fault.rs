@@ -46,7 +46,7 @@ pub(super) fn quoted(text: &str) -> String {
 /// What a registry or token server says of an error: the distribution-spec's envelope
 /// (`{"errors": [{"code", "message"}]}`), the shapes that token servers use, or the beginning of the
 /// body.
-pub(super) fn said(body: &[u8]) -> String {
+pub(crate) fn said(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let Ok(value) = serde_json::from_slice::<Value>(body) else {
         return quoted(&text);

@@ -14,7 +14,7 @@ use std::{
 use super::stamp::Stamp;
 use crate::domain::Scope;
 
-mod config;
+pub(crate) mod config;
 
 pub(super) use config::Credential;
 pub use config::InvalidConfig;

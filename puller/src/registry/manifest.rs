@@ -92,7 +92,8 @@ impl Manifest {
         }
         let wire: Wire = serde_json::from_slice(&raw.bytes).map_err(|error| {
             let problem = format!(
-                "it is no manifest, its type is {content_type:?}: {}",
+                "it is no manifest, its type is {:?}: {}",
+                fault::quoted(&content_type),
                 fault::quoted(&error.to_string())
             );
             unsupported(asked, problem)

@@ -3,7 +3,7 @@
 use http::{HeaderMap, header::CONTENT_RANGE};
 
 /// The offset of the first byte that a partial answer holds; `None` if it does not say so soundly.
-pub(super) fn start_of(headers: &HeaderMap) -> Option<u64> {
+pub(crate) fn start_of(headers: &HeaderMap) -> Option<u64> {
     parse(headers.get(CONTENT_RANGE)?.to_str().ok()?)
 }
 

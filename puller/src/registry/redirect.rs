@@ -16,7 +16,7 @@ pub(super) fn is_redirect(status: StatusCode) -> bool {
 ///
 /// # Errors
 /// It leads nowhere that we go; the text completes "answered 307 …".
-pub(super) fn next(from: &Url, location: Option<&HeaderValue>, plain: bool) -> Result<Url, String> {
+pub(crate) fn next(from: &Url, location: Option<&HeaderValue>, plain: bool) -> Result<Url, String> {
     let location = location.ok_or("without saying where to")?;
     let location = location.to_str().map_err(|_| "to something that is no URL")?;
     let mut to = from
@@ -46,7 +46,7 @@ pub(super) fn strip_userinfo(url: &mut Url) -> Result<(), ()> {
 }
 
 /// Whether credentials for one URL may be sent to the other.
-pub(super) fn same_origin(a: &Url, b: &Url) -> bool {
+pub(crate) fn same_origin(a: &Url, b: &Url) -> bool {
     a.scheme() == b.scheme() && a.host() == b.host() && a.port_or_known_default() == b.port_or_known_default()
 }
 

@@ -19,7 +19,7 @@ pub use file::InvalidRoutes;
 pub use table::{Endpoint, Route};
 
 use file::File;
-use table::Table;
+pub(crate) use table::Table;
 
 use super::stamp::Stamp;
 use crate::domain::{Reference, reference::InvalidReference};

@@ -22,7 +22,7 @@ const TOKEN_USER: &str = "<token>";
 
 /// A way to show who we are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::registry) enum Credential {
+pub(crate) enum Credential {
     /// A user name and a password, or an access token in its place.
     Login {
         /// Who.
@@ -49,7 +49,7 @@ impl InvalidConfig {
 
 /// The entries of one config.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Config(Vec<Entry>);
+pub(crate) struct Config(Vec<Entry>);
 
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
@@ -93,7 +93,7 @@ struct WireEntry {
 impl Config {
     /// Parses a config; the flag says whether it names credential helpers. Without `auths` it may be
     /// the older form (`.dockercfg`), which is the map alone.
-    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, bool), InvalidConfig> {
+    pub(crate) fn parse(bytes: &[u8]) -> Result<(Self, bool), InvalidConfig> {
         let wire: Wire = serde_json::from_slice(bytes).map_err(|error| unreadable(&error))?;
         let helpers = wire.store.is_some_and(|store| !store.is_empty())
             || wire.helpers.is_some_and(|helpers| !helpers.is_empty());
@@ -213,7 +213,7 @@ fn canonical_host(host: &str) -> &str {
 
 /// What some configs have for a repository, the most specific first; of two that are equally specific
 /// the earlier config's. Each value once.
-pub(super) fn candidates(configs: &[Arc<Config>], registry: &str, repository: &str) -> Vec<Credential> {
+pub(crate) fn candidates(configs: &[Arc<Config>], registry: &str, repository: &str) -> Vec<Credential> {
     let registry = canonical_host(registry);
     let mut entries: Vec<&Entry> = configs
         .iter()

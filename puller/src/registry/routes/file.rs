@@ -124,7 +124,7 @@ impl File {
     /// # Errors
     /// What is wrong with it, with its line or the entry.
     pub(in crate::registry) fn parse(text: &str) -> Result<(Self, Vec<String>), String> {
-        let table: Table = text.parse().map_err(|error| format!("{error}"))?;
+        let table: Table = text.parse().map_err(|error| malformed(text, &error))?;
         if table.contains_key("registries") {
             return Err(
                 "it is of version 1 ([registries.search] and the like); write it in version 2 ([[registry]])"
@@ -132,7 +132,7 @@ impl File {
             );
         }
         let unknown = unknown_keys(&table);
-        let wire: Wire = toml::from_str(text).map_err(|error| format!("{error}"))?;
+        let wire: Wire = toml::from_str(text).map_err(|error| malformed(text, &error))?;
         let entries = wire
             .registry
             .into_iter()
@@ -296,6 +296,13 @@ impl Place {
             format!("{}/{}", self.registry, self.path)
         }
     }
+}
+
+/// On one line, unlike the error's own text, which draws the place.
+fn malformed(text: &str, error: &toml::de::Error) -> String {
+    let line = |at: usize| text.bytes().take(at).filter(|byte| *byte == b'\n').count() + 1;
+    let line = error.span().map_or(1, |span| line(span.start));
+    format!("line {line}: {}", fault::quoted(error.message()))
 }
 
 /// The keys that version 2 does not have, or that mean nothing here, each with the table that it is in.

@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::file::{Entry, File, Mirror, Place, Prefix, Pulls};
+use crate::registry::fault;
 
 /// Where a repository is to be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -31,13 +32,22 @@ pub struct Endpoint {
 
 /// What all files say.
 #[derive(Debug, Default)]
-pub(super) struct Table {
+pub(crate) struct Table {
     entries: Vec<Entry>,
     search: Vec<String>,
     aliases: BTreeMap<String, String>,
 }
 
 impl Table {
+    /// What one file alone says; beside it, the keys that are not known.
+    #[cfg(any(test, feature = "fuzzing"))]
+    pub(crate) fn parse(text: &str) -> Result<(Self, Vec<String>), String> {
+        let (file, unknown) = File::parse(text)?;
+        let mut table = Self::default();
+        table.extend(file);
+        Ok((table, unknown))
+    }
+
     /// Adds what a later file says: it replaces entries of the same prefix.
     pub(super) fn extend(&mut self, file: File) {
         for entry in file.entries {
@@ -48,7 +58,7 @@ impl Table {
         self.aliases.extend(file.aliases);
     }
 
-    pub(super) fn route(&self, registry: &str, repository: &str, by_tag: bool) -> Route {
+    pub(crate) fn route(&self, registry: &str, repository: &str, by_tag: bool) -> Route {
         let itself = |insecure| Endpoint {
             registry: registry.to_owned(),
             repository: repository.to_owned(),
@@ -84,7 +94,7 @@ impl Table {
     ///
     /// # Errors
     /// It could stand for several.
-    pub(super) fn written_out(&self, reference: &str) -> Result<Option<String>, String> {
+    pub(crate) fn written_out(&self, reference: &str) -> Result<Option<String>, String> {
         if has_registry(reference) {
             return Ok(None);
         }
@@ -98,14 +108,16 @@ impl Table {
         match self.search.as_slice() {
             [] => Ok(None),
             [registry] => Ok(Some(format!("{registry}/{reference}"))),
-            several => Err(format!(
-                "it has no registry, and registries.conf lists several that it may be in; write it as one of {}",
-                several
+            several => {
+                let names: Vec<_> = several
                     .iter()
                     .map(|registry| format!("{registry}/{name}"))
-                    .collect::<Vec<_>>()
-                    .join(", ")
-            )),
+                    .collect();
+                Err(format!(
+                    "it has no registry, and registries.conf lists several that it may be in; write it as one of {}",
+                    fault::quoted(&names.join(", "))
+                ))
+            }
         }
     }
 }

@@ -6,9 +6,7 @@ use super::*;
 use crate::domain::Reference;
 
 fn parsed(text: &str) -> Table {
-    let mut table = Table::default();
-    table.extend(File::parse(text).unwrap().0);
-    table
+    Table::parse(text).unwrap().0
 }
 
 fn problem(text: &str) -> String {
@@ -204,7 +202,7 @@ fn what_is_wrong_is_said_and_what_is_unknown_is_left_alone() {
         ),
         (
             "[[registry]]\nlocation = \"a.io\"\n[[registry.mirror]]\nlocation = \"m.io\"\npull-from-mirror = \"some\"",
-            "pull-from-mirror",
+            "unknown variant",
         ),
         ("[[registry]]\nlocation = 1", "line 2"),
         ("short-name-mode = \"guess\"", "line 1"),
