@@ -9,7 +9,7 @@
 //! | `pause` | pauses that the registry asked for |
 //! | `site`, `scheme` | where the registry is, and whether it speaks TLS |
 //! | `auth`, `token`, `keyring` | credentials: which, when, and what is made of them |
-//! | `wire`, `redirect`, `address`, `proxy` | redirects, the rules for addresses, timeouts, the HTTP clients |
+//! | `wire`, `clients`, `redirect`, `address`, `proxy` | redirects, the rules for addresses, timeouts, the HTTP clients |
 //!
 //! `challenge`, `retry_after` and `range` parse headers, `fault` makes faults of answers, and
 //! [`manifest`] makes sense of the documents that came.
@@ -27,6 +27,7 @@ use crate::{
 mod address;
 mod auth;
 mod challenge;
+mod clients;
 mod exchange;
 mod fault;
 mod keyring;
@@ -55,6 +56,9 @@ pub struct Repository {
     pub registry: String,
     /// The repository's path.
     pub path: String,
+    /// Whether the registry may have any certificate, or speak plain HTTP: an administrator says so of
+    /// an endpoint (`insecure = true` in registries.conf). TLS is tried first all the same.
+    pub insecure: bool,
     /// Whose credentials.
     pub scope: Scope,
     /// Waits are told here.

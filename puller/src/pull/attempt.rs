@@ -67,6 +67,7 @@ impl Engine {
         let repository = Repository {
             registry: wish.reference.registry.clone(),
             path: wish.reference.repository.clone(),
+            insecure: false,
             scope: wish.scope.clone(),
             activity: Arc::clone(&monitor.activity),
         };
