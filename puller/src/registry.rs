@@ -9,7 +9,7 @@
 //! | `pause` | pauses that the registry asked for |
 //! | `site`, `scheme` | where the registry is, and whether it speaks TLS |
 //! | `auth`, `token`, `keyring` | credentials: which, when, and what is made of them |
-//! | `wire`, `clients`, `redirect`, `address`, `proxy` | redirects, the rules for addresses, timeouts, the HTTP clients |
+//! | `wire`, `clients`, `certs`, `redirect`, `address`, `proxy` | redirects, the rules for addresses, timeouts, the HTTP clients |
 //!
 //! `challenge`, `retry_after` and `range` parse headers, `fault` makes faults of answers, and
 //! [`manifest`] makes sense of the documents that came.
@@ -26,6 +26,7 @@ use crate::{
 
 mod address;
 mod auth;
+mod certs;
 mod challenge;
 mod clients;
 mod exchange;

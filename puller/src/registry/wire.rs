@@ -152,10 +152,7 @@ impl Wire {
             reach: call.reach,
             insecure: call.insecure && at_home,
         };
-        let client = self
-            .clients
-            .of(&profile)
-            .map_err(|error| fault::of_transport(asked, &host, &error))?;
+        let client = self.clients.of(&profile, asked, url)?;
         let mut request = client
             .request(call.method.clone(), url.clone())
             .headers(call.headers.clone());

@@ -12,4 +12,5 @@ mod real_images;
 mod references;
 mod sharing;
 mod start;
+mod tls;
 mod watch;
