@@ -10,7 +10,7 @@
 //! | `pause` | pauses that the registry asked for |
 //! | `site`, `scheme` | where the registry is, and whether it speaks TLS |
 //! | `auth`, `token`, `keyring` | credentials: which, when, and what is made of them |
-//! | `wire`, `redirect`, `address`, `proxy` | redirects, the rules for addresses, timeouts, the HTTP clients |
+//! | `wire`, `clients`, `certs`, `redirect`, `address`, `proxy` | redirects, the rules for addresses, timeouts, the HTTP clients |
 //!
 //! `challenge`, `retry_after` and `range` parse headers, `fault` makes faults of answers, and
 //! [`manifest`] makes sense of the documents that came.
@@ -27,7 +27,9 @@ use crate::{
 
 mod address;
 mod auth;
+mod certs;
 pub(crate) mod challenge;
+mod clients;
 mod exchange;
 pub(crate) mod fault;
 pub(crate) mod keyring;
@@ -61,13 +63,14 @@ pub struct Repository {
     pub registry: String,
     /// The repository's path.
     pub path: String,
+    /// Whether the registry may have any certificate, or speak plain HTTP: an administrator says so of
+    /// an endpoint (`insecure = true` in registries.conf). TLS is tried first all the same.
+    pub insecure: bool,
     /// Whose credentials.
     pub scope: Scope,
     /// Whether the image was asked for by its tag alone: mirrors can be for such pulls only, or for
     /// others only.
     pub by_tag: bool,
-    /// stub
-    pub insecure: bool,
     /// Waits are told here.
     pub activity: Arc<Activity>,
 }

@@ -104,6 +104,7 @@ fn registry_settings(settings: &Settings) -> registry::Settings {
     registry::Settings {
         plain_http: settings.plain_http.clone(),
         ca_files: settings.ca_files.clone(),
+        certs_dirs: settings.certs_dirs.clone(),
         allow_private: match &settings.allow_private {
             Private::All => AllowPrivate::All,
             Private::Only(hosts) => AllowPrivate::Hosts(hosts.clone()),

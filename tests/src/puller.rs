@@ -347,7 +347,9 @@ impl Puller {
             .arg("--volume")
             .arg(&self.volume)
             .arg("--socket")
-            .arg(self.socket());
+            .arg(self.socket())
+            // Not the machine's; one that is not there.
+            .env("PULLER_CERTS_DIR", self.directory.path().join("certs.d"));
         command
             .args(&self.arguments)
             .envs(self.environment.iter().cloned());

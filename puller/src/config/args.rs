@@ -170,6 +170,13 @@ settings! {
     /// [default: none]
     #[arg(long, value_name = "FILE", help_heading = "Registries")]
     ca_file,
+    /// Where single registries have certificates: directories, repeated or comma-separated
+    ///
+    /// As containers-certs.d(5) has it: DIR/host:port/ with *.crt (authorities to trust for this registry) and
+    /// NAME.cert with NAME.key (the client certificate that it is shown). The first that has the registry counts;
+    /// changes are seen without a restart. [default: /etc/containers/certs.d,/etc/docker/certs.d]
+    #[arg(long, value_name = "DIR", help_heading = "Registries")]
+    certs_dir,
     /// The puller's own credentials: docker config.json files, repeated or comma-separated
     ///
     /// The first that has credentials for a repository wins. Not given: $REGISTRY_AUTH_FILE,

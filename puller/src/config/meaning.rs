@@ -51,6 +51,7 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         health_address,
         plain_http,
         ca_file,
+        certs_dir,
         docker_config,
         registries_conf,
         allow_private,
@@ -96,6 +97,9 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         health_address: read.optional(&health_address, address),
         plain_http: read.list(&plain_http, value::registry).unwrap_or_default(),
         ca_files: read.list(&ca_file, value::path).unwrap_or_default(),
+        certs_dirs: read
+            .list(&certs_dir, value::path)
+            .unwrap_or_else(|| CERTS_DIRS.map(PathBuf::from).to_vec()),
         docker_configs: read
             .list(&docker_config, value::path)
             .unwrap_or_else(|| docker_configs(environment)),
@@ -114,6 +118,9 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
     };
     (settings, read.problems)
 }
+
+/// Where Podman and Docker look for certificates of single registries.
+const CERTS_DIRS: [&str; 2] = ["/etc/containers/certs.d", "/etc/docker/certs.d"];
 
 /// Reads settings one by one and collects what is wrong.
 #[derive(Default)]

@@ -67,9 +67,9 @@ impl Engine {
         let repository = Repository {
             registry: wish.reference.registry.clone(),
             path: wish.reference.repository.clone(),
+            insecure: false,
             scope: wish.scope.clone(),
             by_tag: wish.reference.digest.is_none(),
-            insecure: false,
             activity: Arc::clone(&monitor.activity),
         };
         let _registry_slot = self

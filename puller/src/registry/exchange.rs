@@ -183,6 +183,7 @@ impl Exchange {
             form: None,
             plain: site.is_plain(),
             reach: site.reach,
+            insecure: site.insecure,
             activity: &repository.activity,
         };
         let mut pass = session

@@ -14,6 +14,7 @@ use url::{Url, form_urlencoded};
 use super::{
     fault,
     keyring::Credential,
+    redirect,
     site::Site,
     wire::{Answer, Call, Wire},
 };
@@ -75,6 +76,8 @@ pub(super) async fn fetch(
         form: None,
         plain: site.is_plain(),
         reach: site.reach,
+        // A token server of its own is not the endpoint that was called insecure.
+        insecure: site.insecure && redirect::same_origin(&realm.url, &site.base),
         activity,
     };
     let service = realm.service.as_deref();

@@ -14,4 +14,5 @@ mod real_images;
 mod references;
 mod sharing;
 mod start;
+mod tls;
 mod watch;

@@ -4,6 +4,7 @@
 use std::{path::PathBuf, time::Duration};
 
 use puller_tests::{
+    certificates::Authority,
     image::{Image, Layer},
     puller::{Puller, Reason, Starting},
     scripted::{Answer, Any, Auth, Behaviour, Blackhole, Cut, Get, Lie, ScriptedRegistry, Stall},
@@ -298,4 +299,27 @@ async fn a_file_that_cannot_be_used_keeps_the_puller_from_starting() {
         refused.contains("registries.conf") && refused.contains("is a URL"),
         "{refused}"
     );
+}
+
+#[tokio::test]
+async fn insecure_is_for_the_endpoint_that_says_so() {
+    let authority = Authority::new();
+    let registry = ScriptedRegistry::start().tls(&authority).await;
+    let mirror = ScriptedRegistry::start().tls(&authority).await;
+    let image = image();
+    mirror.hold("app:v1", &image);
+    registry.hold("team/app:v1", &image);
+    let entry = mirrored(&format!("{}/team", registry.host()), &mirror.host());
+
+    // Nobody has said that these certificates are to be trusted, of the registry's least of all.
+    let conf = Conf::new(&entry);
+    let strict = conf.puller().await;
+    let fetched = strict.fetch(&registry.reference("team/app:v1")).await;
+    let error = strict.retrying(&fetched.id).await.last_error.expect("an error");
+    assert_eq!(error.reason(), Reason::Tls, "{}", error.message);
+
+    let conf = Conf::new(&format!("{entry}insecure = true\n"));
+    let puller = conf.puller().await;
+    puller.pull(&registry.reference("team/app:v1")).await;
+    assert_eq!(registry.count(Any::anything()), 0);
 }

@@ -30,6 +30,7 @@ async fn ask_from_outside(wire: &Wire, url: &str) -> Result<StatusCode, Fault> {
         form: None,
         plain: true,
         reach: Reach::Public,
+        insecure: false,
         activity: &activity,
     };
     wire.ask(&call).await.map(|answer| answer.status())
@@ -121,7 +122,7 @@ impl axum::serve::Listener for TlsListener {
 }
 
 /// A registry with a certificate of its own for 127.0.0.1, and the file with the certificate.
-async fn tls_registry(dir: &std::path::Path) -> (Server, PathBuf) {
+pub(super) async fn tls_registry(dir: &std::path::Path) -> (Server, PathBuf) {
     drop(transport());
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let file = dir.join("ca.pem");
