@@ -19,6 +19,7 @@ use crate::{
 
 mod build;
 mod entries;
+mod field;
 mod formats;
 mod hostile;
 mod limits;
