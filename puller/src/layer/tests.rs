@@ -18,6 +18,7 @@ use crate::{
 };
 
 mod build;
+mod differential;
 mod entries;
 mod field;
 mod formats;
