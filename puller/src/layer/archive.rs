@@ -30,6 +30,9 @@ const BLOCK: usize = 512;
 /// at most, attributes 64 KiB each on Linux.
 const MAX_EXTENSIONS: u64 = 1 << 20;
 
+/// The type of a directory in an incremental GNU archive.
+const DUMPDIR: u8 = b'D';
+
 /// What an entry makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
 pub(crate) enum Kind {
@@ -183,6 +186,8 @@ impl<S: Stream> Archive<S> {
             EntryType::Regular if old.linkflag == [0] && name.ends_with(b"/") => Kind::Directory,
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => Kind::File,
             EntryType::Directory => Kind::Directory,
+            // A directory of an incremental GNU archive; the list of its names follows as data.
+            other if other.as_byte() == DUMPDIR => Kind::Directory,
             EntryType::Symlink => Kind::Symlink(link()),
             EntryType::Link => Kind::HardLink(link()),
             EntryType::Char | EntryType::Block | EntryType::Fifo => Kind::Special,
@@ -197,9 +202,12 @@ impl<S: Stream> Archive<S> {
             }
         };
         let mode = self.number("mode", &old.mode)?;
-        let uid = pax.uid.map_or_else(|| self.number("uid", &old.uid), Ok)?;
-        let gid = pax.gid.map_or_else(|| self.number("gid", &old.gid), Ok)?;
+        // Owners are not taken over: one that is negative or out of range is no reason to refuse the layer.
+        let owned = |field: &[u8]| number::parse(field) != Some(0);
+        let owned = pax.uid.unwrap_or_else(|| owned(&old.uid)) || pax.gid.unwrap_or_else(|| owned(&old.gid));
         let stored = match (&kind, pax.size) {
+            (_, Some(size)) if typeflag.as_byte() == DUMPDIR => size,
+            (_, None) if typeflag.as_byte() == DUMPDIR => self.number("size", &old.size)?,
             // Some writers put a link target's length here; no data follows any of these.
             (Kind::Directory | Kind::Symlink(_) | Kind::HardLink(_) | Kind::Special, _) => 0,
             (_, Some(size)) => size,
@@ -214,7 +222,7 @@ impl<S: Stream> Archive<S> {
             sparse: None,
             xattrs: pax.xattrs,
             mode_bits: mode & 0o7000 != 0,
-            owned: uid != 0 || gid != 0,
+            owned,
         };
         let sparse = if typeflag.is_gnu_sparse() {
             Some(self.old_gnu_sparse(header, bytes)?)

@@ -18,7 +18,9 @@ use crate::{
 };
 
 mod build;
+mod differential;
 mod entries;
+mod field;
 mod formats;
 mod hostile;
 mod limits;
