@@ -3,6 +3,7 @@
 mod artifacts;
 mod crashes;
 mod credentials;
+mod differential;
 mod freshness;
 mod grpc;
 mod hostile;

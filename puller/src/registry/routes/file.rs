@@ -221,9 +221,10 @@ impl Prefix {
         let Some(domain) = text.strip_prefix("*.") else {
             return Place::parse(text).map(Self::Place);
         };
-        match Place::parse(domain)? {
+        // As a subdomain of it: a domain such as `local` alone would be no registry.
+        match Place::parse(&format!("x.{domain}"))? {
             Place { registry, path } if path.is_empty() && !registry.contains([':', '[']) => {
-                Ok(Self::Subdomains(format!(".{registry}")))
+                Ok(Self::Subdomains(registry[1..].to_owned()))
             }
             _ => Err("behind *. there is a domain alone, without port or path".into()),
         }

@@ -75,6 +75,9 @@ fn the_longest_prefix_counts_and_a_wildcard_is_for_subdomains_only() {
         prefix = "*.b.example.com"
         blocked = true
         [[registry]]
+        prefix = "*.local"
+        blocked = true
+        [[registry]]
         location = "a.example.com"
         insecure = true
         [[registry]]
@@ -86,6 +89,8 @@ fn the_longest_prefix_counts_and_a_wildcard_is_for_subdomains_only() {
         ("example.com", "n", "example.com/n"),
         ("notexample.com", "n", "notexample.com/n"),
         ("c.b.example.com", "n", "blocked by *.b.example.com"),
+        ("c.b.example.com:5000", "n", "blocked by *.b.example.com"),
+        ("a.local:5000", "n", "blocked by *.local"),
         ("b.example.com", "n", "all.io/mirror/n"),
         ("a.example.com", "x", "!a.example.com/x"),
         ("a.example.com", "x/yy", "!a.example.com/x/yy"),
