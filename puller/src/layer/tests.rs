@@ -113,32 +113,44 @@ impl Drop for Place {
     }
 }
 
-fn read(root: &Path) -> Nodes {
-    fn walk(root: &Path, dir: &Path, nodes: &mut Nodes) {
+/// Everything below a root. Names need not be UTF-8, so a path is not found again by its name in [`Nodes`].
+fn paths(root: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    let mut ahead = vec![root.to_owned()];
+    while let Some(dir) = ahead.pop() {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
-            let kind = fs::symlink_metadata(&path).unwrap().file_type();
-            let node = if kind.is_dir() {
-                walk(root, &path, nodes);
-                Node::Dir
-            } else if kind.is_symlink() {
-                let target = fs::read_link(&path).unwrap();
-                Node::Link(String::from_utf8_lossy(target.as_os_str().as_bytes()).into_owned())
-            } else {
-                assert!(
-                    kind.is_file(),
-                    "{} is neither file nor directory nor link",
-                    path.display()
-                );
-                Node::File(fs::read(&path).unwrap())
-            };
-            let name = path.strip_prefix(root).unwrap().as_os_str().as_bytes();
-            nodes.insert(String::from_utf8_lossy(name).into_owned(), node);
+            if fs::symlink_metadata(&path).unwrap().is_dir() {
+                ahead.push(path.clone());
+            }
+            found.push(path);
         }
     }
-    let mut nodes = Nodes::new();
-    walk(root, root, &mut nodes);
-    nodes
+    found
+}
+
+fn read(root: &Path) -> Nodes {
+    let node = |path: &Path| {
+        let kind = fs::symlink_metadata(path).unwrap().file_type();
+        if kind.is_dir() {
+            Node::Dir
+        } else if kind.is_symlink() {
+            let target = fs::read_link(path).unwrap();
+            Node::Link(String::from_utf8_lossy(target.as_os_str().as_bytes()).into_owned())
+        } else {
+            assert!(
+                kind.is_file(),
+                "{} is neither file nor directory nor link",
+                path.display()
+            );
+            Node::File(fs::read(path).unwrap())
+        }
+    };
+    let named = |path: PathBuf| {
+        let name = path.strip_prefix(root).unwrap().as_os_str().as_bytes();
+        (String::from_utf8_lossy(name).into_owned(), node(&path))
+    };
+    paths(root).into_iter().map(named).collect()
 }
 
 fn inflate(bytes: impl Into<Vec<u8>>) -> Inflate {
@@ -162,37 +174,41 @@ fn unpack_as(
     })();
     place.check();
     let summary = outcome?;
-    let found = read(&place.root());
-    check_modes(&place.root(), &found);
-    let files = found
-        .values()
-        .filter(|node| matches!(node, Node::File(_)))
-        .count();
-    assert_eq!(summary.files, files as u64);
-    assert_eq!(summary.size, size(&place.root(), &found));
-    Ok((found, summary))
+    let files = files(&place.root());
+    assert_eq!(summary.files, files.len() as u64);
+    assert_eq!(summary.size, size(&files));
+    check_modes(&place.root());
+    Ok((read(&place.root()), summary))
+}
+
+fn files(root: &Path) -> Vec<fs::Metadata> {
+    let all = paths(root)
+        .into_iter()
+        .map(|path| fs::symlink_metadata(path).unwrap());
+    all.filter(fs::Metadata::is_file).collect()
 }
 
 /// Bytes of all regular files, one name each.
-fn size(root: &Path, nodes: &Nodes) -> u64 {
+fn size(files: &[fs::Metadata]) -> u64 {
     use std::os::unix::fs::MetadataExt;
-    let files = nodes.iter().filter(|(_, node)| matches!(node, Node::File(_)));
     let by_inode: BTreeMap<_, _> = files
-        .map(|(path, _)| fs::metadata(root.join(path)).unwrap())
+        .iter()
         .map(|metadata| (metadata.ino(), metadata.len()))
         .collect();
     by_inode.values().sum()
 }
 
 /// Files are a+r, or a+rx; directories a+rx; nobody may write.
-fn check_modes(root: &Path, nodes: &Nodes) {
-    for (path, node) in nodes {
-        let mode = || fs::metadata(root.join(path)).unwrap().permissions().mode() & 0o7777;
-        match node {
-            Node::Dir => assert_eq!(mode(), 0o555, "{path}"),
-            Node::File(_) => assert!(matches!(mode(), 0o444 | 0o555), "{path}: {:o}", mode()),
-            Node::Link(_) => {}
-        }
+fn check_modes(root: &Path) {
+    for path in paths(root) {
+        let metadata = fs::symlink_metadata(&path).unwrap();
+        let mode = metadata.permissions().mode() & 0o7777;
+        let sound = match metadata.file_type() {
+            kind if kind.is_dir() => mode == 0o555,
+            kind if kind.is_file() => matches!(mode, 0o444 | 0o555),
+            _ => true,
+        };
+        assert!(sound, "{}: {mode:o}", path.display());
     }
 }
 

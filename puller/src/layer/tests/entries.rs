@@ -332,7 +332,7 @@ fn plain_files_are_put_under_their_titles() {
     assert_eq!((summary.size, summary.files), (11, 2));
     place.check();
     let found = read(&place.root());
-    check_modes(&place.root(), &found);
+    check_modes(&place.root());
     assert_eq!(
         found,
         nodes([
