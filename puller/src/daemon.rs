@@ -35,6 +35,10 @@ use crate::{
 /// watchers.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
+/// How often the daemon's credential files are looked at: soon enough for somebody who corrects one and
+/// waits for the pull, and it costs a stat for each file.
+const CREDENTIALS_INTERVAL: Duration = Duration::from_secs(2);
+
 /// The puller.
 pub struct Daemon {
     machine: Mutex<Machine>,
@@ -168,6 +172,7 @@ impl Daemon {
             () = self.keep_time() => {}
             () = self.tell_progress() => {}
             () = self.collect_when_asked() => {}
+            () = self.watch_credential_files() => {}
         }
         for running in self.running().values() {
             running.cancel.cancel();
@@ -225,6 +230,20 @@ impl Daemon {
                 });
             }
             self.hub.expire(self.now().mono);
+        }
+    }
+
+    /// Ends the back-off of what was refused once a credential file changes.
+    async fn watch_credential_files(self: &Arc<Self>) {
+        loop {
+            tokio::time::sleep(CREDENTIALS_INTERVAL).await;
+            let keyring = Arc::clone(&self.keyring);
+            // A stat may hang on a network file system.
+            let changed = tokio::task::spawn_blocking(move || keyring.files_have_changed()).await;
+            if changed.unwrap_or(false) {
+                tracing::info!("a credential file has changed: what was refused is tried again");
+                self.update(Machine::own_credentials_changed);
+            }
         }
     }
 

@@ -45,7 +45,7 @@ pub use image::{Image, Progress};
 pub use jobs::{Plan, Sample, Verdict};
 pub use restore::Saved;
 
-use crate::domain::{Content, Digest, ImageId, Scope, Wish};
+use crate::domain::{AttemptError, Content, Digest, ImageId, Reason, Scope, Wish};
 
 /// The machine's own settings; all have the product's defaults.
 #[derive(Debug, Clone)]
@@ -174,6 +174,26 @@ impl Machine {
             .entries
             .iter()
             .filter(|(_, entry)| entry.image.wish.scope == *scope)
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in waiting {
+            self.with(&id, now, |entry, machine| {
+                entry.credentials_changed(now);
+                machine.start_if_due(entry, now);
+            });
+        }
+    }
+
+    /// The daemon's own credential files have changed: whatever of the daemon's scope was last refused
+    /// for its credentials, and waits in back-off, begins now. What waits for another reason goes on
+    /// waiting, since credentials don't help it.
+    pub fn own_credentials_changed(&mut self, now: Now) {
+        let refused = |error: &AttemptError| matches!(error.reason, Reason::Unauthorized | Reason::Forbidden);
+        let waiting: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.image.wish.scope.is_daemon())
+            .filter(|(_, entry)| entry.image.last_error.as_ref().is_some_and(refused))
             .map(|(id, _)| id.clone())
             .collect();
         for id in waiting {

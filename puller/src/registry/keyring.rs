@@ -15,6 +15,7 @@ use super::stamp::Stamp;
 use crate::domain::Scope;
 
 pub(crate) mod config;
+mod glob;
 
 pub(super) use config::Credential;
 pub use config::InvalidConfig;
@@ -34,6 +35,8 @@ struct File {
     path: PathBuf,
     /// `None`: it wasn't there.
     stamp: Option<Stamp>,
+    /// Its stamp when somebody last looked for changes.
+    seen: Option<Stamp>,
     config: Arc<Config>,
 }
 
@@ -43,6 +46,7 @@ impl Keyring {
     /// earlier file goes first.
     pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let files = files.into_iter().map(|path| File {
+            seen: Stamp::of(&path).ok().flatten(),
             path,
             stamp: None,
             config: Arc::default(),
@@ -81,6 +85,19 @@ impl Keyring {
     pub fn has(&self, scope: &Scope) -> bool {
         let scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
         scope.is_daemon() || scopes.contains_key(scope)
+    }
+
+    /// Whether a file of the daemon's own has changed since this was last asked. It looks at the files'
+    /// stamps only, and reads nothing.
+    pub fn files_have_changed(&self) -> bool {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = false;
+        for file in files.iter_mut() {
+            let stamp = Stamp::of(&file.path).ok().flatten();
+            changed |= stamp != file.seen;
+            file.seen = stamp;
+        }
+        changed
     }
 
     /// The credentials that a scope has for a repository, the most specific first; none: it is asked

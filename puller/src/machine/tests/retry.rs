@@ -165,6 +165,31 @@ fn credentials_that_come_while_the_old_ones_fail_are_tried_at_once() {
 }
 
 #[test]
+fn changed_files_wake_only_what_was_refused_under_the_daemons_own_credentials() {
+    for (wish, reason, wakes) in [
+        (tag(), Reason::Unauthorized, true),
+        (tag(), Reason::Forbidden, true),
+        (tag(), Reason::Network, false),
+        (tag(), Reason::RateLimited, false),
+        (team(), Reason::Unauthorized, false),
+    ] {
+        let mut world = World::new();
+        world.machine.credentials(&Scope("team".into()), world.now());
+        world.fetch(&wish, "me");
+        let job = world.job();
+        world.fail(&job, reason);
+        world.machine.own_credentials_changed(world.now());
+        world.look();
+        assert_eq!(
+            world.jobs.len(),
+            usize::from(wakes),
+            "{reason:?} {:?}",
+            wish.scope
+        );
+    }
+}
+
+#[test]
 fn an_image_whose_scope_has_no_credentials_waits_and_says_so() {
     let mut world = World::new();
     let id = world.fetch(&team(), "me");

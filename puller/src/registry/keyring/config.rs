@@ -9,6 +9,7 @@ use base64::{
 use http::HeaderValue;
 use serde::Deserialize;
 
+use super::glob;
 use crate::domain::Secret;
 
 /// Docker writes padding; people who make the file by hand forget it.
@@ -199,7 +200,7 @@ impl Key {
 
     fn matches(&self, registry: &str, repository: &str) -> bool {
         let mut parts = repository.split('/');
-        self.host == registry && self.path.iter().all(|wanted| parts.next() == Some(wanted))
+        glob::matches(&self.host, registry) && self.path.iter().all(|wanted| parts.next() == Some(wanted))
     }
 }
 
@@ -220,8 +221,12 @@ pub(crate) fn candidates(configs: &[Arc<Config>], registry: &str, repository: &s
         .flat_map(|config| &config.0)
         .filter(|entry| entry.key.matches(registry, repository))
         .collect();
-    // Stable: equals stay in the configs' order.
-    entries.sort_by_key(|entry| std::cmp::Reverse((entry.key.path.len(), entry.key.exact)));
+    // Stable: equals stay in the configs' order. A host that was written out is more specific than any
+    // pattern, whatever its path.
+    entries.sort_by_key(|entry| {
+        let key = &entry.key;
+        std::cmp::Reverse((glob::literal(&key.host), key.path.len(), key.exact))
+    });
     let mut candidates: Vec<Credential> = Vec::new();
     for entry in entries {
         if !candidates.contains(&entry.credential) {

@@ -248,3 +248,37 @@ proptest! {
         prop_assert_eq!(!users(&keyring, &team(), "a.io", &repository).is_empty(), below);
     }
 }
+
+#[test]
+fn patterns_go_after_hosts_that_are_written_out() {
+    let keyring = with(&config_of(&[
+        "*.example.com",
+        "*.example.com/org",
+        "a*.example.com",
+        "a.example.com",
+        "*.*.com/other",
+        "*.com",
+    ]));
+    assert_eq!(
+        users(&keyring, &team(), "a.example.com", "org/repo"),
+        [
+            "a.example.com",
+            "a*.example.com",
+            "*.example.com/org",
+            "*.example.com"
+        ]
+    );
+}
+
+#[test]
+fn sees_that_a_file_has_changed_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config.json");
+    let keyring = Keyring::new([path.clone()]);
+    assert!(!keyring.files_have_changed());
+    std::fs::write(&path, config_of(&["x.io"])).unwrap();
+    assert!(keyring.files_have_changed());
+    assert!(!keyring.files_have_changed());
+    std::fs::remove_file(&path).unwrap();
+    assert!(keyring.files_have_changed());
+}
