@@ -158,15 +158,18 @@ impl Engine {
             .try_collect::<Vec<()>>();
         tokio::pin!(downloads);
 
+        let unpacking = || async {
+            let dir = self.volume.new_tree()?;
+            let (pulled, blobs) = (pulled.clone(), blobs.clone());
+            let (limits, activity) = (self.limits.clone(), Arc::clone(&monitor.activity));
+            on_a_thread(move || unpack(&pulled, &blobs, dir, &limits, &activity)).await
+        };
         let unpack = async {
             // Threads begin with the first bytes only: however many registries hang, they cost none.
             if !blobs.is_empty() {
                 monitor.first_bytes().await;
             }
-            let dir = self.volume.new_tree()?;
-            let (pulled, blobs) = (pulled.clone(), blobs.clone());
-            let (limits, activity) = (self.limits.clone(), Arc::clone(&monitor.activity));
-            on_a_thread(move || unpack(&pulled, &blobs, dir, &limits, &activity)).await
+            unpacking().await
         };
         tokio::pin!(unpack);
 
@@ -184,11 +187,15 @@ impl Engine {
                     steps.downloaded();
                     Ok(done)
                 }
-                // Before the bytes are blamed they must be known to be those of their digest. Should they
-                // not be, that is the fault to tell, and the one that is tried again.
+                // Before the bytes are blamed they must be known to be those of their digest. Should they not
+                // be, that is the fault to tell, and the one that is tried again. If they are now, it need
+                // not be they that were unpacked: another pull or a mirror may have brought other ones
+                // first. So the verified ones are unpacked anew, and what comes of that holds.
                 Err(fault) if blames_the_bytes(fault.reason) => {
                     downloads.await?;
-                    Err(fault)
+                    steps.downloaded();
+                    tracing::debug!(%fault, "unpacked again, from bytes that are verified now");
+                    unpacking().await
                 }
                 Err(fault) => Err(fault),
             },

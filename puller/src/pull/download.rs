@@ -81,18 +81,22 @@ impl Download<'_> {
         self.blob.writer().await
     }
 
-    async fn fetch(&self, writer: BlobWriter) -> Result<Brought, Fault> {
-        let mut mirrors = Vec::new();
-        let fetched = self.fetch_from(&mut mirrors, writer).await;
-        if let Err(fault) = &fetched
-            && fault.reason == Reason::DigestMismatch
-        {
-            // Which of them it was can't be known. The next attempt asks somebody else.
+    async fn fetch(&self, mut writer: BlobWriter) -> Result<Brought, Fault> {
+        loop {
+            let mut mirrors = Vec::new();
+            let fault = match self.fetch_from(&mut mirrors, writer).await {
+                Err(fault) if fault.reason == Reason::DigestMismatch && !mirrors.is_empty() => fault,
+                ended => return ended,
+            };
+            // Which of them it was can't be known. All rest, so that somebody else is asked now.
             for mirror in mirrors {
-                mirror.rest(fault);
+                mirror.rest(&fault);
             }
+            writer = match self.turn().await? {
+                Some(writer) => writer,
+                None => return Ok(Brought::BySomebodyElse),
+            };
         }
-        fetched
     }
 
     /// The same; mirrors that have sent something are added to the list.

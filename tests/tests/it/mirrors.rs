@@ -104,7 +104,7 @@ async fn r21_r22_whatever_a_mirror_does_the_registry_is_asked_within_the_same_at
 }
 
 #[tokio::test]
-async fn r22_blobs_that_are_not_what_was_asked_for_come_from_elsewhere_the_next_time() {
+async fn r22_blobs_that_are_not_what_was_asked_for_come_from_elsewhere() {
     let (registry, mirror) = (ScriptedRegistry::start().await, ScriptedRegistry::start().await);
     let image = image();
     mirror.hold("app:v1", &image);
@@ -115,8 +115,7 @@ async fn r22_blobs_that_are_not_what_was_asked_for_come_from_elsewhere_the_next_
     let puller = conf.puller().await;
     let unpacked = puller.pull(&reference).await;
     Tree::of(puller.content(&unpacked)).assert_same_as(&Tree::of_image(&image));
-    assert_eq!(unpacked.attempt, 2);
-    assert_eq!(unpacked.attempts[0].reason(), Reason::DigestMismatch);
+    assert_eq!(unpacked.attempt, 1);
     assert_eq!(mirror.count(Get::blob(layer)), 1, "the liar is left alone");
     assert_eq!(registry.count(Get::blob(layer)), 1);
 }
