@@ -190,10 +190,13 @@ pub fn retry_after(data: &[u8]) {
 
 /// The start of an accepted range is the number that the header holds.
 pub fn content_range(data: &[u8]) {
+    /// Of the blob; the seeds are of parts of it.
+    const SIZE: u64 = 10;
     let Some(headers) = headers(header::CONTENT_RANGE, data) else {
         return;
     };
-    if let Some(start) = range::start_of(&headers) {
+    if let Some(start) = range::start_of(&headers, SIZE) {
+        assert!(start < SIZE);
         let text = String::from_utf8_lossy(data);
         let digits: String = text
             .chars()

@@ -33,6 +33,7 @@ mod clients;
 mod exchange;
 pub(crate) mod fault;
 pub(crate) mod keyring;
+mod looks;
 pub mod manifest;
 mod pause;
 mod proxy;
@@ -50,6 +51,7 @@ mod transport;
 mod wire;
 
 pub use keyring::{InvalidConfig, Keyring};
+pub use looks::Looks;
 pub use router::{Mirror, Router};
 pub use routes::{Endpoint, InvalidRoutes, Route, Routes};
 pub use settings::{AllowPrivate, Settings};
@@ -90,6 +92,8 @@ pub struct BlobStream {
     pub start: u64,
     /// The mirror that sends them; `None`: the registry itself.
     pub mirror: Option<Mirror>,
+    /// What the answer says that it is.
+    pub looks: Looks,
     /// The bytes. An item fails when the connection breaks or when nothing moved for too long.
     pub chunks: BoxStream<'static, Result<Bytes, Fault>>,
 }
@@ -119,11 +123,13 @@ pub trait Registry: Send + Sync + 'static {
         size: u64,
     ) -> BoxFuture<'a, Result<Bytes, Fault>>;
 
-    /// A blob from `offset` on; no `Range` header is sent for 0.
+    /// A blob of `size` bytes from `offset` on; no `Range` header is sent for 0. An answer that says
+    /// that the blob is of another size is not taken.
     fn blob<'a>(
         &'a self,
         repository: &'a Repository,
         digest: &'a Digest,
+        size: u64,
         offset: u64,
     ) -> BoxFuture<'a, Result<BlobStream, Fault>>;
 

@@ -34,6 +34,23 @@ enum Brought {
     BySomebodyElse,
 }
 
+/// Who has sent a layer's bytes, should they be the wrong ones.
+#[derive(Default)]
+struct Senders {
+    mirrors: Vec<Mirror>,
+    /// What the first answer of the attempt looked like.
+    looks: Option<String>,
+}
+
+impl Senders {
+    fn explained(&self, mut fault: Fault) -> Fault {
+        if let Some(looks) = &self.looks {
+            fault.happened = format!("{}; of the answer, {looks}", fault.happened);
+        }
+        fault
+    }
+}
+
 /// What became of one connection.
 enum Connection {
     /// All bytes are here.
@@ -83,13 +100,16 @@ impl Download<'_> {
 
     async fn fetch(&self, mut writer: BlobWriter) -> Result<Brought, Fault> {
         loop {
-            let mut mirrors = Vec::new();
-            let fault = match self.fetch_from(&mut mirrors, writer).await {
-                Err(fault) if fault.reason == Reason::DigestMismatch && !mirrors.is_empty() => fault,
+            let mut senders = Senders::default();
+            let fault = match self.fetch_from(&mut senders, writer).await {
+                Err(fault) if fault.reason == Reason::DigestMismatch => senders.explained(fault),
                 ended => return ended,
             };
+            if senders.mirrors.is_empty() {
+                return Err(fault);
+            }
             // Which of them it was can't be known. All rest, so that somebody else is asked now.
-            for mirror in mirrors {
+            for mirror in senders.mirrors {
                 mirror.rest(&fault);
             }
             writer = match self.turn().await? {
@@ -99,8 +119,8 @@ impl Download<'_> {
         }
     }
 
-    /// The same; mirrors that have sent something are added to the list.
-    async fn fetch_from(&self, mirrors: &mut Vec<Mirror>, writer: BlobWriter) -> Result<Brought, Fault> {
+    /// The same; who has sent something is noted down.
+    async fn fetch_from(&self, senders: &mut Senders, writer: BlobWriter) -> Result<Brought, Fault> {
         let mut holder = Some(writer);
         loop {
             let offset = match &holder {
@@ -111,7 +131,7 @@ impl Download<'_> {
                 },
             };
             let connection = if offset < self.blob.size() {
-                self.connection(offset, &mut holder, mirrors).await?
+                self.connection(offset, &mut holder, senders).await?
             } else {
                 Connection::Complete
             };
@@ -132,14 +152,14 @@ impl Download<'_> {
         &self,
         offset: u64,
         holder: &mut Option<BlobWriter>,
-        mirrors: &mut Vec<Mirror>,
+        senders: &mut Senders,
     ) -> Result<Connection, Fault> {
         let asked = self
             .engine
             .registry
-            .blob(self.repository, &self.layer.digest, offset);
+            .blob(self.repository, &self.layer.digest, self.blob.size(), offset);
         let mut stream = patiently(holder, asked).await?;
-        mirrors.extend(stream.mirror.clone());
+        senders.mirrors.extend(stream.mirror.clone());
         // A registry that sends the whole again sends what is here already first. Should it be other bytes
         // than those, the digest will tell.
         let mut at = stream.start;
@@ -149,6 +169,7 @@ impl Download<'_> {
                 Some(Err(fault)) => break Some(fault),
                 None => break None,
             };
+            senders.looks.get_or_insert_with(|| stream.looks.with(&chunk));
             self.monitor.bytes_are_there();
             Activity::add(&self.repository.activity.bytes_fetched, chunk.len() as u64);
             patiently(holder, self.slot.hold()).await;

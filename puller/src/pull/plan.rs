@@ -77,7 +77,16 @@ pub(super) async fn plan(
     let (digest, manifest) = manifest_of(registry, repository, digest, wish, &asked).await?;
     let (layers, selected) = match manifest {
         Found::Image(image) => image_layers(registry, repository, image, wish, &asked).await?,
-        Found::Artifact(artifact) => artifact_layers(artifact, wish, &asked)?,
+        Found::Artifact(artifact) => {
+            for layer in artifact
+                .layers
+                .iter()
+                .filter(|layer| layer.form != LayerForm::Empty)
+            {
+                present(registry, repository, &layer.descriptor, &asked).await?;
+            }
+            artifact_layers(artifact, wish, &asked)?
+        }
     };
     let pulled = Pulled {
         manifest: digest,

@@ -214,7 +214,7 @@ fn unsupported(asked: &str, happened: impl Into<String>) -> Fault {
 fn schema_1(asked: &str) -> Fault {
     unsupported(
         asked,
-        "it is a Docker manifest of schema 1, which is obsolete; push the image anew",
+        "it is a Docker manifest of schema 1 (schema1), which is obsolete; push the image anew",
     )
 }
 

@@ -224,11 +224,12 @@ impl Registry for Router {
         &'a self,
         repository: &'a Repository,
         digest: &'a Digest,
+        size: u64,
         offset: u64,
     ) -> BoxFuture<'a, Result<BlobStream, Fault>> {
         Box::pin(async move {
             let ask = |at| -> BoxFuture<'a, _> {
-                Box::pin(async move { self.registry.blob(&at, digest, offset).await })
+                Box::pin(async move { self.registry.blob(&at, digest, size, offset).await })
             };
             let (stream, mirror) = self.first(repository, ask).await?;
             let Some(mirror) = mirror else {
@@ -238,6 +239,7 @@ impl Registry for Router {
             Ok(BlobStream {
                 start: stream.start,
                 mirror: Some(mirror),
+                looks: stream.looks,
                 chunks,
             })
         })

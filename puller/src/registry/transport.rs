@@ -5,14 +5,14 @@ use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{Method, StatusCode, header::CONTENT_TYPE};
+use http::{Method, StatusCode};
 use serde::de::IgnoredAny;
 
 use super::{
     BlobStream, RawManifest, Registry, Repository,
     exchange::{Exchange, Question},
-    fault,
     keyring::Keyring,
+    looks::Looks,
     range,
     settings::Settings,
     wire::Answer,
@@ -79,31 +79,30 @@ impl Transport {
         &self,
         repository: &Repository,
         digest: &Digest,
+        size: u64,
         offset: u64,
     ) -> Result<BlobStream, Fault> {
         let name = digest.to_string();
         if offset > 0 {
-            match self
-                .0
-                .ask(repository, &Question::blob(Method::GET, &name, offset))
-                .await
-            {
-                Ok(answer) if answer.status() != StatusCode::PARTIAL_CONTENT => return Ok(stream(answer, 0)),
-                Ok(answer) if range::start_of(answer.headers()) == Some(offset) => {
+            let question = Question::blob(Method::GET, &name, offset);
+            match self.0.ask(repository, &question).await {
+                Ok(answer) if answer.status() != StatusCode::PARTIAL_CONTENT => {
+                    return whole(answer, size).await;
+                }
+                Ok(answer) if range::start_of(answer.headers(), size) == Some(offset) => {
                     return Ok(stream(answer, offset));
                 }
                 // A part that does not say which, or is not the one: asked for the whole instead.
                 Ok(_) => {}
-                Err(failure) if failure.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {}
+                Err(failure) if failure.status.is_some_and(range::is_why_refused) => {}
                 Err(failure) => return Err(failure.fault),
             }
         }
-        let answer = self
-            .0
-            .ask(repository, &Question::blob(Method::GET, &name, 0))
-            .await;
-        let answer = answer?;
-        if answer.status() == StatusCode::PARTIAL_CONTENT && range::start_of(answer.headers()) != Some(0) {
+        let question = Question::blob(Method::GET, &name, 0);
+        let answer = self.0.ask(repository, &question).await?;
+        if answer.status() == StatusCode::PARTIAL_CONTENT
+            && range::start_of(answer.headers(), size) != Some(0)
+        {
             return Err(Fault::new(
                 Reason::RegistryError,
                 answer.asked(),
@@ -114,7 +113,28 @@ impl Transport {
                 "look for a proxy or cache that adds ranges",
             ));
         }
-        Ok(stream(answer, 0))
+        whole(answer, size).await
+    }
+}
+
+/// An answer that is to be the whole blob. One of another length is not it, and none of it is taken.
+async fn whole(mut answer: Answer, size: u64) -> Result<BlobStream, Fault> {
+    match answer.length() {
+        Some(length) if length != size && answer.status() != StatusCode::PARTIAL_CONTENT => {
+            let looks = Looks::of(&answer);
+            // The beginning is for the message only.
+            let start = answer.chunk().await.ok().flatten().unwrap_or_default();
+            Err(Fault::new(
+                Reason::DigestMismatch,
+                answer.asked(),
+                format!(
+                    "the answer has {length} bytes, the blob's descriptor says {size}; {}",
+                    looks.with(&start)
+                ),
+                SERVES_ELSE,
+            ))
+        }
+        _ => Ok(stream(answer, 0)),
     }
 }
 
@@ -122,33 +142,26 @@ fn stream(answer: Answer, start: u64) -> BlobStream {
     BlobStream {
         start,
         mirror: None,
+        looks: Looks::of(&answer),
         chunks: answer.into_chunks(),
     }
 }
 
+/// What to do about bytes that are not those that were asked for.
+const SERVES_ELSE: &str = "look for a proxy, mirror or storage that serves something else";
+
 /// What a fault says of a document's answer.
 struct About {
     asked: String,
-    content_type: String,
-    quotable: bool,
+    looks: Looks,
 }
 
 impl About {
-    /// What the answer is said to be, and how it begins if that may be told.
-    fn looks(&self, bytes: &[u8]) -> String {
-        let mut looks = format!("its type is {:?}", self.content_type);
-        if self.quotable {
-            let start = &bytes[..bytes.len().min(80)];
-            looks.push_str(&format!(", it begins {:?}", String::from_utf8_lossy(start)));
-        }
-        looks
-    }
-
     fn is_no_manifest(&self, bytes: &[u8]) -> Fault {
         Fault::new(
             Reason::RegistryError,
             self.asked.as_str(),
-            format!("the answer is no manifest; {}", self.looks(bytes)),
+            format!("the answer is no manifest; {}", self.looks.with(bytes)),
             "look for a proxy or a log-in page that answers in the registry's place",
         )
     }
@@ -160,13 +173,13 @@ impl About {
         }
         let happened = format!(
             "the answer's digest is {found}, not {wanted}; {}",
-            self.looks(bytes)
+            self.looks.with(bytes)
         );
         Err(Fault::new(
             Reason::DigestMismatch,
             self.asked.as_str(),
             happened,
-            "look for a proxy, mirror or storage that serves something else",
+            SERVES_ELSE,
         ))
     }
 }
@@ -177,14 +190,9 @@ fn is_object(bytes: &[u8]) -> bool {
 }
 
 async fn document(answer: Answer) -> Result<(About, Bytes), Fault> {
-    let content_type = answer
-        .headers()
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
     let about = About {
         asked: answer.asked().to_owned(),
-        content_type: fault::quoted(content_type.unwrap_or_default()),
-        quotable: answer.at_home,
+        looks: Looks::of(&answer),
     };
     let bytes = answer.into_bytes(DOCUMENT_CAP).await?;
     Ok((about, bytes))
@@ -214,7 +222,7 @@ impl Registry for Transport {
             about.verified(digest, &bytes)?;
             Ok(RawManifest {
                 bytes,
-                content_type: about.content_type,
+                content_type: about.looks.content_type().to_owned(),
             })
         })
     }
@@ -257,9 +265,10 @@ impl Registry for Transport {
         &'a self,
         repository: &'a Repository,
         digest: &'a Digest,
+        size: u64,
         offset: u64,
     ) -> BoxFuture<'a, Result<BlobStream, Fault>> {
-        Box::pin(self.blob_from(repository, digest, offset))
+        Box::pin(self.blob_from(repository, digest, size, offset))
     }
 
     fn has_blob<'a>(

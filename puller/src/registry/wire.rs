@@ -186,6 +186,11 @@ impl Answer {
         self.head
     }
 
+    /// The body's length, if the answer says it.
+    pub(super) fn length(&self) -> Option<u64> {
+        self.response.content_length()
+    }
+
     /// What was asked, as faults say it.
     pub(super) fn asked(&self) -> &str {
         &self.asked
@@ -248,7 +253,7 @@ impl Answer {
                 format!("at most {cap} bytes are read of such an answer"),
             )
         };
-        let announced = self.response.content_length().unwrap_or(0);
+        let announced = self.length().unwrap_or(0);
         if announced > cap as u64 {
             return Err(too_long(&self.asked));
         }
@@ -277,7 +282,8 @@ impl Answer {
         .boxed()
     }
 
-    async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+    /// The next piece of the body.
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         let quiet = QUIET.min(self.idle);
         let chunk = match timeout(quiet, self.response.chunk()).await {
             Ok(chunk) => chunk,

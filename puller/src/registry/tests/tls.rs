@@ -12,11 +12,11 @@ async fn an_insecure_endpoint_may_have_any_certificate_and_shares_no_connection(
         insecure: true,
         ..server.repository()
     };
-    let stream = transport.blob(&insecure, &digest, 0).await.unwrap();
+    let stream = transport.blob(&insecure, &digest, 4, 0).await.unwrap();
     assert_eq!(read(stream).await.unwrap(), b"blob");
     // The connection is still there; a request that verifies must not use it.
     let fault = transport
-        .blob(&server.repository(), &digest, 0)
+        .blob(&server.repository(), &digest, 4, 0)
         .await
         .unwrap_err();
     assert_eq!(fault.reason, Reason::Tls, "{fault}");
@@ -30,7 +30,7 @@ async fn an_insecure_endpoint_may_speak_plain_http() {
         ..server.repository()
     };
     let digest = Digest::sha256(b"blob");
-    let stream = transport().blob(&insecure, &digest, 0).await.unwrap();
+    let stream = transport().blob(&insecure, &digest, 4, 0).await.unwrap();
     assert_eq!(read(stream).await.unwrap(), b"blob");
 }
 
@@ -45,7 +45,7 @@ async fn only_the_insecure_endpoint_itself_is_not_verified() {
         ..server.repository()
     };
     let fault = transport()
-        .blob(&insecure, &Digest::sha256(b"blob"), 0)
+        .blob(&insecure, &Digest::sha256(b"blob"), 4, 0)
         .await
         .unwrap_err();
     assert_eq!(fault.reason, Reason::Tls, "{fault}");
