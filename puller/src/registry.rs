@@ -108,6 +108,11 @@ pub trait Registry: Send + Sync + 'static {
         tag: &'a str,
     ) -> BoxFuture<'a, Result<Digest, Fault>>;
 
+    /// The same by GET alone, whose body has a digest of its own: for a digest by
+    /// [`resolve`](Self::resolve) that the registry does not have.
+    fn reread<'a>(&'a self, repository: &'a Repository, tag: &'a str)
+    -> BoxFuture<'a, Result<Digest, Fault>>;
+
     /// A manifest or index, verified against its digest. At most 8 MiB.
     fn manifest<'a>(
         &'a self,

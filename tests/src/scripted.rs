@@ -30,7 +30,7 @@ mod rule;
 mod server;
 
 pub use auth::Auth;
-pub use behaviour::{Answer, Behaviour, Cut, Lie, Ranges, Redirect, Stall, Throttle, Without};
+pub use behaviour::{Answer, Behaviour, Challenge, Cut, Lie, Ranges, Redirect, Stall, Throttle, Without};
 pub use blackhole::Blackhole;
 pub use matcher::{Any, Get, Head, Matcher, Target};
 pub use rule::{Rule, RuleBuilder};

@@ -14,7 +14,7 @@ use super::{
     unpack::unpack,
 };
 use crate::{
-    domain::{Content, Reason, Wish},
+    domain::{Content, Digest, Reason, Wish},
     error::Fault,
     layer::Summary,
     machine::{Plan, Verdict},
@@ -88,7 +88,17 @@ impl Engine {
         if steps.resolved(&digest) == Verdict::Stop {
             return Ok(Outcome::Unchanged);
         }
-        let pulled = plan(&*self.registry, &repository, &digest, wish, &self.limits).await?;
+        let pulled = match plan(&*self.registry, &repository, &digest, wish, &self.limits).await {
+            Err(fault) if fault.reason == Reason::NotFound => {
+                // HEAD may have told a digest that nobody has, or the tag has moved meanwhile.
+                let digest = self.told_anew(&repository, wish, &digest).await.ok_or(fault)?;
+                if steps.resolved(&digest) == Verdict::Stop {
+                    return Ok(Outcome::Unchanged);
+                }
+                plan(&*self.registry, &repository, &digest, wish, &self.limits).await?
+            }
+            planned => planned?,
+        };
         let blobs = pulled
             .layers
             .iter()
@@ -129,6 +139,17 @@ impl Engine {
             tree,
             content: content(&pulled, &summary),
         })))
+    }
+
+    /// What a tag stands for, if it is something else than was told at first.
+    async fn told_anew(&self, repository: &Repository, wish: &Wish, first: &Digest) -> Option<Digest> {
+        if wish.reference.is_pinned() {
+            return None;
+        }
+        let tag = wish.reference.tag.as_deref()?;
+        // Should this fail, the first fault is the one to tell.
+        let digest = self.registry.reread(repository, tag).await.ok()?;
+        (digest != *first).then_some(digest)
     }
 
     /// Downloads and unpacks, side by side.

@@ -193,6 +193,18 @@ impl Registry for Router {
         })
     }
 
+    fn reread<'a>(
+        &'a self,
+        repository: &'a Repository,
+        tag: &'a str,
+    ) -> BoxFuture<'a, Result<Digest, Fault>> {
+        Box::pin(async move {
+            let ask =
+                |at| -> BoxFuture<'a, _> { Box::pin(async move { self.registry.reread(&at, tag).await }) };
+            Ok(self.first(repository, ask).await?.0)
+        })
+    }
+
     fn manifest<'a>(
         &'a self,
         repository: &'a Repository,

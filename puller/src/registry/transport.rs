@@ -43,36 +43,20 @@ impl Transport {
     }
 
     async fn digest_of_tag(&self, repository: &Repository, tag: &str) -> Result<Digest, Fault> {
-        let told = |answer: &Answer| {
-            let value = answer.headers().get(CONTENT_DIGEST)?.to_str().ok()?;
-            value.trim().parse::<Digest>().ok()
-        };
-        let answer = self
-            .0
-            .head_or_get(repository, Question::manifest(Method::HEAD, tag))
-            .await?;
-        if answer.was_head()
-            && let Some(digest) = told(&answer)
-        {
-            return Ok(digest);
+        let question = Question::manifest(Method::HEAD, tag);
+        let answer = self.0.head_or_get(repository, question).await?;
+        if !answer.was_head() {
+            return digest_of(answer).await;
         }
-        let answer = if answer.was_head() {
-            let question = Question::manifest(Method::GET, tag);
-            self.0
-                .ask(repository, &question)
-                .await
-                .map_err(|failure| failure.fault)?
-        } else {
-            answer
-        };
-        let told = told(&answer);
-        let (about, bytes) = document(answer).await?;
-        match told {
-            Some(told) => about.verified(&told, &bytes).map(|()| told),
-            // Any bytes have a digest, those of a log-in page too, which will go away by itself.
-            None if is_object(&bytes) => Ok(Digest::sha256(&bytes)),
-            None => Err(about.is_no_manifest(&bytes)),
+        match told(&answer) {
+            Some(digest) => Ok(digest),
+            None => self.digest_by_get(repository, tag).await,
         }
+    }
+
+    async fn digest_by_get(&self, repository: &Repository, tag: &str) -> Result<Digest, Fault> {
+        let question = Question::manifest(Method::GET, tag);
+        digest_of(self.0.ask(repository, &question).await?).await
     }
 
     async fn blob_from(
@@ -114,6 +98,24 @@ impl Transport {
             ));
         }
         whole(answer, size).await
+    }
+}
+
+/// The digest that an answer says its document has.
+fn told(answer: &Answer) -> Option<Digest> {
+    let value = answer.headers().get(CONTENT_DIGEST)?.to_str().ok()?;
+    value.trim().parse().ok()
+}
+
+/// The digest of the manifest that an answer holds.
+async fn digest_of(answer: Answer) -> Result<Digest, Fault> {
+    let told = told(&answer);
+    let (about, bytes) = document(answer).await?;
+    match told {
+        Some(told) => about.verified(&told, &bytes).map(|()| told),
+        // Any bytes have a digest, those of a log-in page too, which will go away by itself.
+        None if is_object(&bytes) => Ok(Digest::sha256(&bytes)),
+        None => Err(about.is_no_manifest(&bytes)),
     }
 }
 
@@ -205,6 +207,14 @@ impl Registry for Transport {
         tag: &'a str,
     ) -> BoxFuture<'a, Result<Digest, Fault>> {
         Box::pin(self.digest_of_tag(repository, tag))
+    }
+
+    fn reread<'a>(
+        &'a self,
+        repository: &'a Repository,
+        tag: &'a str,
+    ) -> BoxFuture<'a, Result<Digest, Fault>> {
+        Box::pin(self.digest_by_get(repository, tag))
     }
 
     fn manifest<'a>(

@@ -13,6 +13,7 @@ mod network;
 mod once;
 mod real_images;
 mod references;
+mod registries;
 mod sharing;
 mod start;
 mod tls;
