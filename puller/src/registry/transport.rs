@@ -13,6 +13,7 @@ use super::{
     exchange::{Exchange, Question},
     keyring::Keyring,
     looks::Looks,
+    manifest::Manifest,
     range,
     settings::Settings,
     wire::Answer,
@@ -112,7 +113,10 @@ async fn digest_of(answer: Answer) -> Result<Digest, Fault> {
     let told = told(&answer);
     let (about, bytes) = document(answer).await?;
     match told {
-        Some(told) => about.verified(&told, &bytes).map(|()| told),
+        Some(told) => {
+            about.manifest(&told, bytes)?;
+            Ok(told)
+        }
         // Any bytes have a digest, those of a log-in page too, which will go away by itself.
         None if is_object(&bytes) => Ok(Digest::sha256(&bytes)),
         None => Err(about.is_no_manifest(&bytes)),
@@ -166,6 +170,17 @@ impl About {
             format!("the answer is no manifest; {}", self.looks.with(bytes)),
             "look for a proxy or a log-in page that answers in the registry's place",
         )
+    }
+
+    /// A manifest, if it is the one of this digest.
+    fn manifest(&self, digest: &Digest, bytes: Bytes) -> Result<RawManifest, Fault> {
+        let raw = RawManifest {
+            content_type: self.looks.content_type().to_owned(),
+            bytes,
+        };
+        self.verified(digest, &raw.bytes)
+            .map_err(|fault| Manifest::refused_as_schema_1(&raw, &self.asked).unwrap_or(fault))?;
+        Ok(raw)
     }
 
     fn verified(&self, wanted: &Digest, bytes: &[u8]) -> Result<(), Fault> {
@@ -229,11 +244,7 @@ impl Registry for Transport {
                 .ask(repository, &Question::manifest(Method::GET, &name))
                 .await;
             let (about, bytes) = document(answer?).await?;
-            about.verified(digest, &bytes)?;
-            Ok(RawManifest {
-                bytes,
-                content_type: about.looks.content_type().to_owned(),
-            })
+            about.manifest(digest, bytes)
         })
     }
 

@@ -99,26 +99,44 @@ async fn r04_schema_1_is_refused_by_its_name() {
     let registry = ScriptedRegistry::start().await;
     let puller = Puller::start().await;
     let schema_1 = r#"{"schemaVersion":1,"name":"a","tag":"v1","architecture":"amd64","fsLayers":[{"blobSum":"sha256:e3b0"}],"history":[]}"#;
-    let prettyjws = "application/vnd.docker.distribution.manifest.v1+prettyjws";
-    for (at, content_type) in ["text/plain", "application/json", prettyjws]
-        .into_iter()
-        .enumerate()
+    let signed = "application/vnd.docker.distribution.manifest.v1+prettyjws";
+    let own_digest = puller_tests::image::sha256(schema_1.as_bytes());
+    // A signed one has the digest of what is signed, which is not all of its body.
+    let payload_digest = puller_tests::image::sha256(b"without the signatures");
+    for (at, (content_type, digest)) in [
+        ("text/plain", &own_digest),
+        ("application/json", &own_digest),
+        (signed, &own_digest),
+        (signed, &payload_digest),
+        (
+            "application/vnd.docker.distribution.manifest.v1+json; charset=utf-8",
+            &payload_digest,
+        ),
+    ]
+    .into_iter()
+    .enumerate()
     {
-        let repository = format!("schema/one{at}");
-        registry
-            .on(Any::manifests().of(&repository))
-            .then(Lie::body(schema_1))
-            .and(Lie::content_type(content_type))
-            .and(Lie::digest_header(&puller_tests::image::sha256(
-                schema_1.as_bytes(),
-            )));
-        let fetched = puller
-            .fetch(&registry.hold(&format!("{repository}:v1"), &small("schema")))
-            .await;
-        let failed = puller.failed(&fetched.id).await;
-        let error = failed.last_error.expect("an error");
-        assert_eq!(error.reason(), Reason::UnsupportedMediaType);
-        assert!(error.message.contains("schema1"), "{}", error.message);
+        for head in [true, false] {
+            let repository = format!("schema/one{at}-{head}");
+            if !head {
+                registry
+                    .on(Head::manifests().of(&repository))
+                    .then(Answer::status(405));
+            }
+            registry
+                .on(Any::manifests().of(&repository))
+                .then(Answer::status(200))
+                .and(Lie::body(schema_1))
+                .and(Lie::content_type(content_type))
+                .and(Lie::digest_header(digest));
+            let fetched = puller
+                .fetch(&registry.hold(&format!("{repository}:v1"), small("schema")))
+                .await;
+            let failed = puller.failed(&fetched.id).await;
+            let error = failed.last_error.expect("an error");
+            assert_eq!(error.reason(), Reason::UnsupportedMediaType);
+            assert!(error.message.contains("schema1"), "{}", error.message);
+        }
     }
 }
 
