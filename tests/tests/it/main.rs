@@ -14,6 +14,7 @@ mod once;
 mod real_images;
 mod references;
 mod registries;
+mod service;
 mod sharing;
 mod start;
 mod tls;

@@ -250,6 +250,7 @@ fn a_tag_that_cannot_be_unpacked_is_looked_at_every_five_minutes() {
     assert_eq!(world.phases, [Phase::Pulling, Phase::Unpacking, Phase::Unpacked]);
 }
 
+/// S09.
 #[test]
 fn no_state_has_an_empty_reason() {
     for reason in Reason::ALL {
