@@ -45,7 +45,7 @@ pub use image::{Image, Progress};
 pub use jobs::{Plan, Sample, Verdict};
 pub use restore::Saved;
 
-use crate::domain::{AttemptError, Content, Digest, ImageId, Reason, Scope, Wish};
+use crate::domain::{AttemptError, Content, Digest, ImageId, Phase, Reason, Scope, Wish};
 
 /// The machine's own settings; all have the product's defaults.
 #[derive(Debug, Clone)]
@@ -199,6 +199,24 @@ impl Machine {
         for id in waiting {
             self.with(&id, now, |entry, machine| {
                 entry.credentials_changed(now);
+                machine.start_if_due(entry, now);
+            });
+        }
+    }
+
+    /// What an administrator allows has changed: whatever was blocked is tried again now.
+    pub fn rules_changed(&mut self, now: Now) {
+        let blocked = |error: &AttemptError| error.reason == Reason::BlockedByPolicy;
+        let resting: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.image.phase == Phase::Failed)
+            .filter(|(_, entry)| entry.image.last_error.as_ref().is_some_and(blocked))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in resting {
+            self.with(&id, now, |entry, machine| {
+                entry.rules_changed(now);
                 machine.start_if_due(entry, now);
             });
         }

@@ -219,6 +219,31 @@ fn a_digest_that_cannot_be_unpacked_rests() {
 }
 
 #[test]
+fn what_was_blocked_is_tried_again_when_the_rules_change_and_nothing_else_is() {
+    for (reason, again) in [(Reason::BlockedByPolicy, true), (Reason::UnsafeLayer, false)] {
+        for reference in [
+            format!("example.com/catalog@{}", digest("a")),
+            "example.com/catalog:v1".into(),
+        ] {
+            let mut world = World::new();
+            let id = world.fetch(&wish(&reference), "me");
+            let job = world.job();
+            let _ = world.resolve(&job, &digest("a"));
+            world.fail(&job, reason);
+            world.machine.rules_changed(world.now());
+            world.look();
+            assert_eq!(world.jobs.len(), usize::from(again), "{reason:?} {reference}");
+            if again {
+                let job = world.job();
+                assert_eq!(world.resolve(&job, &digest("a")), Verdict::Pull);
+                world.publish(&job, &digest("a"));
+                assert_eq!(world.image(&id).phase, Phase::Unpacked);
+            }
+        }
+    }
+}
+
+#[test]
 fn a_tag_that_cannot_be_unpacked_is_looked_at_every_five_minutes() {
     let mut world = World::new();
     let id = world.fetch(&tag(), "me");
