@@ -89,6 +89,11 @@ pub enum Refused {
     WishTooLarge(usize),
 }
 
+/// Whether other credentials may help.
+fn is_refusal(reason: Reason) -> bool {
+    matches!(reason, Reason::Unauthorized | Reason::Forbidden)
+}
+
 /// All Images and what is to be done for them.
 #[derive(Debug)]
 pub struct Machine {
@@ -188,7 +193,9 @@ impl Machine {
     /// for its credentials, and waits in back-off, begins now. What waits for another reason goes on
     /// waiting, since credentials don't help it.
     pub fn own_credentials_changed(&mut self, now: Now) {
-        let refused = |error: &AttemptError| matches!(error.reason, Reason::Unauthorized | Reason::Forbidden);
+        let refused = |error: &AttemptError| is_refusal(error.reason);
+        // What runs with the old ones, and fails, is tried again at once.
+        *self.scopes.entry(Scope::default()).or_default() += 1;
         let waiting: Vec<_> = self
             .entries
             .iter()

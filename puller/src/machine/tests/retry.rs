@@ -190,6 +190,19 @@ fn changed_files_wake_only_what_was_refused_under_the_daemons_own_credentials() 
 }
 
 #[test]
+fn files_that_change_while_the_old_ones_fail_are_tried_at_once() {
+    for (reason, at_once) in [(Reason::Unauthorized, true), (Reason::Network, false)] {
+        let mut world = World::new();
+        world.fetch(&tag(), "me");
+        let job = world.job();
+        world.machine.own_credentials_changed(world.now());
+        world.fail(&job, reason);
+        world.pass(Duration::ZERO);
+        assert_eq!(world.jobs.len(), usize::from(at_once), "{reason:?}");
+    }
+}
+
+#[test]
 fn an_image_whose_scope_has_no_credentials_waits_and_says_so() {
     let mut world = World::new();
     let id = world.fetch(&team(), "me");
