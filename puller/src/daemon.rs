@@ -35,9 +35,9 @@ use crate::{
 /// watchers.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
 
-/// How often the daemon's credential files are looked at: soon enough for somebody who corrects one and
+/// How often credential files and registries.conf are looked at: soon enough for somebody who corrects one and
 /// waits for the pull, and it costs a stat for each file.
-const CREDENTIALS_INTERVAL: Duration = Duration::from_secs(2);
+const FILES_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The puller.
 pub struct Daemon {
@@ -172,7 +172,7 @@ impl Daemon {
             () = self.keep_time() => {}
             () = self.tell_progress() => {}
             () = self.collect_when_asked() => {}
-            () = self.watch_credential_files() => {}
+            () = self.watch_files() => {}
         }
         for running in self.running().values() {
             running.cancel.cancel();
@@ -233,16 +233,22 @@ impl Daemon {
         }
     }
 
-    /// Ends the back-off of what was refused once a credential file changes.
-    async fn watch_credential_files(self: &Arc<Self>) {
+    /// Tries again what was refused once a credential file changes, and what was blocked once
+    /// registries.conf does.
+    async fn watch_files(self: &Arc<Self>) {
         loop {
-            tokio::time::sleep(CREDENTIALS_INTERVAL).await;
-            let keyring = Arc::clone(&self.keyring);
+            tokio::time::sleep(FILES_INTERVAL).await;
+            let (keyring, routes) = (Arc::clone(&self.keyring), Arc::clone(&self.engine.routes));
             // A stat may hang on a network file system.
-            let changed = tokio::task::spawn_blocking(move || keyring.files_have_changed()).await;
-            if changed.unwrap_or(false) {
+            let look = move || (keyring.files_have_changed(), routes.have_changed());
+            let (credentials, rules) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+            if credentials {
                 tracing::info!("a credential file has changed: what was refused is tried again");
                 self.update(Machine::own_credentials_changed);
+            }
+            if rules {
+                tracing::info!("registries.conf has changed: what was blocked is tried again");
+                self.update(Machine::rules_changed);
             }
         }
     }

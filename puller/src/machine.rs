@@ -45,7 +45,7 @@ pub use image::{Image, Progress};
 pub use jobs::{Plan, Sample, Verdict};
 pub use restore::Saved;
 
-use crate::domain::{AttemptError, Content, Digest, ImageId, Reason, Scope, Wish};
+use crate::domain::{AttemptError, Content, Digest, ImageId, Phase, Reason, Scope, Wish};
 
 /// The machine's own settings; all have the product's defaults.
 #[derive(Debug, Clone)]
@@ -87,6 +87,11 @@ pub enum Refused {
     /// The wish is too large.
     #[error("the wish has {0} bytes; {MAX_WISH} are allowed")]
     WishTooLarge(usize),
+}
+
+/// Whether other credentials may help.
+fn is_refusal(reason: Reason) -> bool {
+    matches!(reason, Reason::Unauthorized | Reason::Forbidden)
 }
 
 /// All Images and what is to be done for them.
@@ -188,7 +193,9 @@ impl Machine {
     /// for its credentials, and waits in back-off, begins now. What waits for another reason goes on
     /// waiting, since credentials don't help it.
     pub fn own_credentials_changed(&mut self, now: Now) {
-        let refused = |error: &AttemptError| matches!(error.reason, Reason::Unauthorized | Reason::Forbidden);
+        let refused = |error: &AttemptError| is_refusal(error.reason);
+        // What runs with the old ones, and fails, is tried again at once.
+        *self.scopes.entry(Scope::default()).or_default() += 1;
         let waiting: Vec<_> = self
             .entries
             .iter()
@@ -199,6 +206,24 @@ impl Machine {
         for id in waiting {
             self.with(&id, now, |entry, machine| {
                 entry.credentials_changed(now);
+                machine.start_if_due(entry, now);
+            });
+        }
+    }
+
+    /// What an administrator allows has changed: whatever was blocked is tried again now.
+    pub fn rules_changed(&mut self, now: Now) {
+        let blocked = |error: &AttemptError| error.reason == Reason::BlockedByPolicy;
+        let resting: Vec<_> = self
+            .entries
+            .iter()
+            .filter(|(_, entry)| entry.image.phase == Phase::Failed)
+            .filter(|(_, entry)| entry.image.last_error.as_ref().is_some_and(blocked))
+            .map(|(id, _)| id.clone())
+            .collect();
+        for id in resting {
+            self.with(&id, now, |entry, machine| {
+                entry.rules_changed(now);
                 machine.start_if_due(entry, now);
             });
         }

@@ -246,6 +246,13 @@ impl Entry {
         self.changed();
     }
 
+    /// The digest that failed may be pulled after all.
+    pub(super) fn rules_changed(&mut self, now: Now) {
+        self.failed = None;
+        self.due = Some(now.mono);
+        self.changed();
+    }
+
     // === Jobs ===
 
     pub(super) fn is_due(&self, now: Now) -> bool {

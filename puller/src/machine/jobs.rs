@@ -8,6 +8,7 @@ use crate::{
     machine::{
         Effect, Job, Machine, Now,
         entry::{Entry, Running},
+        is_refusal,
     },
 };
 
@@ -203,7 +204,9 @@ impl Machine {
             .get(&entry.image.wish.scope)
             .copied()
             .unwrap_or_default();
-        if generation != running.generation {
+        // New files are no reason to hurry with what they don't help.
+        let helps = !entry.image.wish.scope.is_daemon() || is_refusal(fault.reason);
+        if generation != running.generation && helps {
             // It failed with credentials that have been replaced since.
             return Duration::ZERO;
         }

@@ -7,7 +7,6 @@
 use std::{
     collections::HashMap,
     fs, io,
-    os::unix::fs::MetadataExt as _,
     path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::{Duration, Instant},
@@ -16,7 +15,7 @@ use std::{
 use reqwest::{Certificate, Identity};
 use url::Url;
 
-use super::fault;
+use super::{fault, stamp::Stamp};
 
 /// How long a directory is not looked at again: often enough for a rotation, seldom enough for a pull
 /// with many requests.
@@ -25,20 +24,19 @@ const LOOK_EVERY: Duration = Duration::from_secs(1);
 /// Most bytes of a file: bundles of all the world's authorities have some hundred KiB.
 const LONGEST_FILE: u64 = 4 << 20;
 
+/// A directory's files, and how each of them was.
+type Stamps = Vec<(PathBuf, Option<Stamp>)>;
+
 /// What a host's directory says.
 #[derive(Debug)]
 pub(super) struct HostTls {
     /// Tells it from what the directory said before.
-    stamp: Vec<Stamp>,
+    stamp: Stamps,
     /// Authorities to trust as well.
     pub(super) roots: Vec<Certificate>,
     /// What we show.
     pub(super) identity: Option<Identity>,
 }
-
-/// A file as it was: its path, inode, size, and times of modification and change in seconds and
-/// nanoseconds. Tools that rotate replace files, links to them, or the directory's link.
-type Stamp = (PathBuf, u64, u64, [i64; 4]);
 
 /// Why a directory can't be used.
 #[derive(Debug, Clone, PartialEq, Eq, thiserror::Error)]
@@ -115,7 +113,7 @@ impl Certs {
 }
 
 impl HostTls {
-    fn read(stamp: Vec<Stamp>) -> Result<Self, Unusable> {
+    fn read(stamp: Stamps) -> Result<Self, Unusable> {
         let mut roots = Vec::new();
         let mut identity = None;
         for (file, ..) in &stamp {
@@ -196,13 +194,12 @@ fn files(directory: &Path) -> io::Result<Vec<PathBuf>> {
     Ok(files)
 }
 
-fn stamps(files: Vec<PathBuf>) -> Result<Vec<Stamp>, Unusable> {
+fn stamps(files: Vec<PathBuf>) -> Result<Stamps, Unusable> {
     files
         .into_iter()
         .map(|file| {
-            let meta = fs::metadata(&file).map_err(|error| unreadable(&file, &error))?;
-            let times = [meta.mtime(), meta.mtime_nsec(), meta.ctime(), meta.ctime_nsec()];
-            Ok((file, meta.ino(), meta.size(), times))
+            let stamp = Stamp::of(&file).map_err(|error| unreadable(&file, &error))?;
+            Ok((file, stamp))
         })
         .collect()
 }
@@ -210,7 +207,7 @@ fn stamps(files: Vec<PathBuf>) -> Result<Vec<Stamp>, Unusable> {
 fn contents(file: &Path) -> Result<Vec<u8>, Unusable> {
     let meta = fs::metadata(file).map_err(|error| unreadable(file, &error))?;
     // A pipe would be waited for.
-    if !meta.is_file() || meta.size() > LONGEST_FILE {
+    if !meta.is_file() || meta.len() > LONGEST_FILE {
         return Err(unusable(
             file,
             "is no file, or too long for certificates",
@@ -221,7 +218,12 @@ fn contents(file: &Path) -> Result<Vec<u8>, Unusable> {
 }
 
 /// The other half of a pair.
-fn beside(stamp: &[Stamp], file: &Path, extension: &str, problem: &'static str) -> Result<PathBuf, Unusable> {
+fn beside(
+    stamp: &[(PathBuf, Option<Stamp>)],
+    file: &Path,
+    extension: &str,
+    problem: &'static str,
+) -> Result<PathBuf, Unusable> {
     let other = file.with_extension(extension);
     if stamp.iter().any(|(file, ..)| *file == other) {
         Ok(other)

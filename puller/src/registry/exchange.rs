@@ -16,7 +16,7 @@ use super::{
     Repository,
     auth::{Demand, Means, Sessions, Tried},
     challenge, fault,
-    keyring::Keyring,
+    keyring::{Credential, Found, Keyring},
     pause::Pauses,
     scheme::Schemes,
     settings::Settings,
@@ -183,18 +183,45 @@ impl Exchange {
         Site::of(repository, &self.schemes, &self.wire.guard).await
     }
 
-    /// The same at one place: with the credentials that are asked for, and once more where a storage
-    /// refuses a link that the registry gave.
+    /// The same at one place, with the credentials that there are.
     async fn ask_at(
         &self,
         site: &Site,
         repository: &Repository,
         question: &Question<'_>,
     ) -> Result<Answer, Failure> {
-        let candidates = self
-            .keyring
-            .candidates(&repository.scope, &repository.registry, &repository.path)
-            .ok_or_else(|| awaits_values(repository))?;
+        let Found {
+            credentials,
+            problems,
+        } = {
+            let Repository { registry, path, .. } = repository;
+            let _wait = repository
+                .activity
+                .waiting_for(format!("credentials for {registry}/{path}"));
+            let found = self.keyring.lookup(&repository.scope, registry, path).await;
+            found.ok_or_else(|| awaits_values(repository))?
+        };
+        let answered = self.ask_with(site, repository, question, credentials).await;
+        answered.map_err(|mut failure| {
+            if matches!(failure.fault.reason, Reason::Unauthorized | Reason::Forbidden) {
+                self.keyring.refused(&repository.registry);
+                for problem in problems {
+                    failure.fault.happened.push_str(&format!("; {problem}"));
+                }
+            }
+            failure
+        })
+    }
+
+    /// The same with these credentials, and once more where a storage refuses a link that the registry
+    /// gave.
+    async fn ask_with(
+        &self,
+        site: &Site,
+        repository: &Repository,
+        question: &Question<'_>,
+        candidates: Vec<Credential>,
+    ) -> Result<Answer, Failure> {
         let session = self.sessions.of(repository);
         let means = Means {
             wire: &self.wire,

@@ -16,17 +16,30 @@ use crate::domain::Scope;
 
 pub(crate) mod config;
 mod glob;
+mod helper;
+mod process;
 
 pub(super) use config::Credential;
 pub use config::InvalidConfig;
 
 use config::Config;
+use helper::Helpers;
 
 /// The credentials of all scopes.
 #[derive(Debug)]
 pub struct Keyring {
     files: Mutex<Vec<File>>,
     scopes: Mutex<HashMap<Scope, Arc<Config>>>,
+    helpers: Helpers,
+}
+
+/// What was found for a repository.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The credentials, the most specific first; none: it is asked anonymously.
+    pub(super) credentials: Vec<Credential>,
+    /// What credential helpers failed with, for people.
+    pub(super) problems: Vec<String>,
 }
 
 /// One of the daemon's own files, as it was when last read.
@@ -54,6 +67,7 @@ impl Keyring {
         Self {
             files: Mutex::new(files.collect()),
             scopes: Mutex::default(),
+            helpers: Helpers::default(),
         }
     }
 
@@ -66,7 +80,14 @@ impl Keyring {
         if scope.is_daemon() {
             return Err(InvalidConfig::daemon_scope());
         }
-        let (config, _) = Config::parse(config)?;
+        let mut config = Config::parse(config)?;
+        // Whoever may fetch may not choose what the daemon runs.
+        if config.drop_helpers() {
+            tracing::warn!(
+                scope = crate::registry::fault::quoted(&scope.0),
+                "credential helpers (credsStore, credHelpers) that come by Fetch are never run"
+            );
+        }
         let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
         let differs = scopes.get(scope).is_none_or(|old| **old != config);
         if differs {
@@ -100,22 +121,41 @@ impl Keyring {
         changed
     }
 
-    /// The credentials that a scope has for a repository, the most specific first; none: it is asked
-    /// anonymously. `None`: the values of the scope are not here, so that nothing may be asked.
-    pub(super) fn candidates(
-        &self,
-        scope: &Scope,
-        registry: &str,
-        repository: &str,
-    ) -> Option<Vec<Credential>> {
-        let configs = if scope.is_daemon() {
+    /// What a scope has for a repository: what credential helpers give goes before what is written in
+    /// files. `None`: the values of the scope are not here, so that nothing may be asked.
+    pub(super) async fn lookup(&self, scope: &Scope, registry: &str, repository: &str) -> Option<Found> {
+        let configs = self.configs(scope)?;
+        let mut found = Found {
+            credentials: Vec::new(),
+            problems: Vec::new(),
+        };
+        for name in configs.iter().filter_map(|config| config.helper(registry)) {
+            match self.helpers.get(name, registry).await {
+                Ok(credential) => found.credentials.extend(credential),
+                Err(problem) => found.problems.push(problem),
+            }
+        }
+        for credential in config::candidates(&configs, registry, repository) {
+            if !found.credentials.contains(&credential) {
+                found.credentials.push(credential);
+            }
+        }
+        Some(found)
+    }
+
+    /// A registry has refused what was found: helpers are asked again.
+    pub(super) fn refused(&self, registry: &str) {
+        self.helpers.refused(registry);
+    }
+
+    fn configs(&self, scope: &Scope) -> Option<Vec<Arc<Config>>> {
+        Some(if scope.is_daemon() {
             let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
             files.iter_mut().map(|file| Arc::clone(file.refresh())).collect()
         } else {
             let scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
             vec![Arc::clone(scopes.get(scope)?)]
-        };
-        Some(config::candidates(&configs, registry, repository))
+        })
     }
 }
 
@@ -141,15 +181,7 @@ impl File {
         }
         let read = fs::read(&self.path).map_err(|error| error.to_string());
         match read.and_then(|bytes| Config::parse(&bytes).map_err(|error| error.to_string())) {
-            Ok((config, helpers)) => {
-                if helpers {
-                    tracing::warn!(
-                        file = %self.path.display(),
-                        "credential helpers (credsStore, credHelpers) are not supported and are ignored"
-                    );
-                }
-                self.config = Arc::new(config);
-            }
+            Ok(config) => self.config = Arc::new(config),
             // A file is often seen while somebody writes it; what it held is better than nothing.
             Err(problem) => {
                 tracing::warn!(

@@ -8,7 +8,7 @@
 use std::{
     fs, io,
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::{Duration, Instant},
 };
 
@@ -40,6 +40,8 @@ struct Current {
     seen: Vec<(PathBuf, Stamp)>,
     /// `None`: there is no file to be looked at.
     looked: Option<Instant>,
+    /// Whether something has changed that nobody has asked for yet.
+    news: bool,
 }
 
 impl Routes {
@@ -57,6 +59,7 @@ impl Routes {
                 table,
                 seen,
                 looked: Some(Instant::now()),
+                news: false,
             }),
         })
     }
@@ -78,7 +81,17 @@ impl Routes {
         }
     }
 
+    /// Whether what the files say has changed since this was last asked.
+    pub fn have_changed(&self) -> bool {
+        std::mem::take(&mut self.looked_at().news)
+    }
+
     fn table(&self) -> Arc<Table> {
+        Arc::clone(&self.looked_at().table)
+    }
+
+    /// What the files say, looked at again if that is due.
+    fn looked_at(&self) -> MutexGuard<'_, Current> {
         let mut current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
         if current
             .looked
@@ -87,7 +100,7 @@ impl Routes {
             current.looked = Some(Instant::now());
             current.look_again(&self.main);
         }
-        Arc::clone(&current.table)
+        current
     }
 }
 
@@ -105,6 +118,7 @@ impl Current {
             Ok(table) => {
                 tracing::info!(file = %main.display(), "registries.conf was read again");
                 self.table = Arc::new(table);
+                self.news = true;
             }
             Err(error) => {
                 tracing::error!(%error, "cannot use registries.conf; going on with what it said before");

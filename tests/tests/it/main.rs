@@ -2,6 +2,7 @@
 
 mod artifacts;
 mod crashes;
+mod credential_helpers;
 mod credentials;
 mod differential;
 mod freshness;

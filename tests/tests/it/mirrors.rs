@@ -6,7 +6,7 @@ use std::{path::PathBuf, time::Duration};
 use puller_tests::{
     certificates::Authority,
     image::{Image, Layer},
-    puller::{Puller, Reason, Starting},
+    puller::{Phase, Puller, Reason, Starting},
     scripted::{Answer, Any, Auth, Behaviour, Blackhole, Cut, Get, Lie, ScriptedRegistry, Stall},
     tree::Tree,
 };
@@ -251,7 +251,7 @@ async fn r23_mirrors_for_digests_only_are_asked_for_digests_only() {
 }
 
 #[tokio::test]
-async fn what_is_blocked_is_refused_without_asking_anybody() {
+async fn what_is_blocked_is_refused_without_asking_anybody_until_it_is_allowed() {
     let registry = ScriptedRegistry::start().await;
     let reference = registry.hold("team/app:v1", image());
     let conf = Conf::new(&format!(
@@ -264,6 +264,14 @@ async fn what_is_blocked_is_refused_without_asking_anybody() {
     assert_eq!(error.reason(), Reason::BlockedByPolicy);
     assert!(error.message.contains("registries.conf"), "{}", error.message);
     assert_eq!(registry.count(Any::anything()), 0);
+
+    // Allowed after all, it goes on by itself.
+    std::fs::write(conf.path(), "").expect("a file");
+    puller
+        .wait_for(&fetched.id, "its content", |image| {
+            image.phase() == Phase::Unpacked
+        })
+        .await;
 }
 
 #[tokio::test]

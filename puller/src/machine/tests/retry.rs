@@ -190,6 +190,19 @@ fn changed_files_wake_only_what_was_refused_under_the_daemons_own_credentials() 
 }
 
 #[test]
+fn files_that_change_while_the_old_ones_fail_are_tried_at_once() {
+    for (reason, at_once) in [(Reason::Unauthorized, true), (Reason::Network, false)] {
+        let mut world = World::new();
+        world.fetch(&tag(), "me");
+        let job = world.job();
+        world.machine.own_credentials_changed(world.now());
+        world.fail(&job, reason);
+        world.pass(Duration::ZERO);
+        assert_eq!(world.jobs.len(), usize::from(at_once), "{reason:?}");
+    }
+}
+
+#[test]
 fn an_image_whose_scope_has_no_credentials_waits_and_says_so() {
     let mut world = World::new();
     let id = world.fetch(&team(), "me");
@@ -216,6 +229,31 @@ fn a_digest_that_cannot_be_unpacked_rests() {
     world.fetch_fresh(&pinned, Duration::ZERO);
     assert!(world.jobs.is_empty());
     assert_eq!(world.image(&id).next_retry, None);
+}
+
+#[test]
+fn what_was_blocked_is_tried_again_when_the_rules_change_and_nothing_else_is() {
+    for (reason, again) in [(Reason::BlockedByPolicy, true), (Reason::UnsafeLayer, false)] {
+        for reference in [
+            format!("example.com/catalog@{}", digest("a")),
+            "example.com/catalog:v1".into(),
+        ] {
+            let mut world = World::new();
+            let id = world.fetch(&wish(&reference), "me");
+            let job = world.job();
+            let _ = world.resolve(&job, &digest("a"));
+            world.fail(&job, reason);
+            world.machine.rules_changed(world.now());
+            world.look();
+            assert_eq!(world.jobs.len(), usize::from(again), "{reason:?} {reference}");
+            if again {
+                let job = world.job();
+                assert_eq!(world.resolve(&job, &digest("a")), Verdict::Pull);
+                world.publish(&job, &digest("a"));
+                assert_eq!(world.image(&id).phase, Phase::Unpacked);
+            }
+        }
+    }
 }
 
 #[test]
