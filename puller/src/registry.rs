@@ -12,7 +12,8 @@
 //! | `auth`, `token`, `keyring` | credentials: which, when, and what is made of them |
 //! | `wire`, `clients`, `certs`, `redirect`, `address`, `proxy` | redirects, the rules for addresses, timeouts, the HTTP clients |
 //!
-//! `challenge`, `retry_after` and `range` parse headers, `fault` makes faults of answers, and
+//! `challenge`, `retry_after` and `range` parse headers, `fault` makes faults of answers, `looks`
+//! shows what they hold, and
 //! [`manifest`] makes sense of the documents that came.
 
 use std::sync::Arc;

@@ -15,7 +15,8 @@ use oci_client::manifest::{
 use super::{
     Repository,
     auth::{Demand, Means, Sessions, Tried},
-    challenge, fault,
+    challenge::{self, Challenge},
+    fault,
     keyring::{Credential, Found, Keyring},
     pause::Pauses,
     scheme::Schemes,
@@ -268,7 +269,7 @@ impl Exchange {
             }
             let challenges = challenge::all(answer.headers());
             let more = match (status, &pass) {
-                (StatusCode::UNAUTHORIZED, _) => match Demand::of(&challenges, site) {
+                _ if is_challenge(status, &challenges) => match Demand::of(&challenges, site) {
                     Ok(demand) => {
                         session
                             .next(&means, pass.as_ref(), &demand, &challenges, &mut tried)
@@ -364,6 +365,14 @@ impl Exchange {
         }
         fault
     }
+}
+
+/// Whether an answer wants another authorisation: a 401, or the 403 that RFC 6750 section 3.1 has for a
+/// token whose scope does not suffice.
+fn is_challenge(status: StatusCode, challenges: &[Challenge]) -> bool {
+    let too_narrow = |challenge: &Challenge| challenge.parameter("error") == Some("insufficient_scope");
+    status == StatusCode::UNAUTHORIZED
+        || (status == StatusCode::FORBIDDEN && challenges.iter().any(too_narrow))
 }
 
 /// Whether a storage answers so to a link that has expired: 403 mostly, 400 where the key that signed it

@@ -204,10 +204,9 @@ impl Answer {
     /// The fault that an answer without success is, with what the registry says of it.
     pub(super) async fn into_fault(self, remedy: impl Into<String>) -> Fault {
         let status = self.status();
-        let retry_after = match status {
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => self.retry_after(),
-            _ => None,
-        };
+        // RFC 9110 section 10.2.3 has it for 503, RFC 6585 for 429; gateways send it with their own too.
+        let paused = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+        let retry_after = self.retry_after().filter(|_| paused);
         let asked = self.asked.clone();
         let mut happened = format!("{} answered {status}", self.host);
         let said = self.said().await;

@@ -145,7 +145,7 @@ async fn a_token_that_has_expired_is_renewed_before_the_request() {
 /// R12.
 #[tokio::test]
 async fn an_insufficient_scope_is_widened_once() {
-    for enough in [true, false] {
+    for (enough, status) in [(true, 401), (false, 401), (true, 403), (false, 403)] {
         let server = Server::answering(move |seen| {
             if seen.path == "/token" {
                 let wide = seen.query.contains("scope=repository%3Amapped%2Fapp%3Apull");
@@ -158,7 +158,8 @@ async fn an_insufficient_scope_is_widened_once() {
                     let challenge = format!(
                         r#"Bearer realm="http://{host}/token",scope="repository:mapped/app:pull",error="insufficient_scope""#
                     );
-                    with_headers(401, &[("WWW-Authenticate", &challenge)], "")
+                    let status = if seen.authorization().is_empty() { 401 } else { status };
+                    with_headers(status, &[("WWW-Authenticate", &challenge)], "")
                 }
             }
         })

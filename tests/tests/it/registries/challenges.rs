@@ -113,7 +113,7 @@ async fn r12_a_scope_that_does_not_suffice_is_widened_once() {
             .times(1)
             .then(Answer::status(200))
             .and(Lie::body(r#"{"token":"narrow"}"#));
-        guard(&registry, &[challenge.clone()], TOKEN);
+        guard(&registry, std::slice::from_ref(&challenge), TOKEN);
         pull_at_once(&puller, &registry, "team/app:v1", &small("wide")).await;
         let tokens = registry.requests_for(Any::token());
         assert_eq!(tokens.len(), 2);
@@ -135,7 +135,7 @@ async fn r12_a_scope_that_does_not_suffice_is_widened_once() {
             &format!("http://{}/token", registry.host()),
         );
         registry.on(Any::anything()).then(Challenge::fields(&[own]));
-        let fetched = puller.fetch(&registry.hold("team/app:v2", &small("never"))).await;
+        let fetched = puller.fetch(&registry.hold("team/app:v2", small("never"))).await;
         let failed = puller
             .wait_for(&fetched.id, "an error", |image| image.last_error.is_some())
             .await;

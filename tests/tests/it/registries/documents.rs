@@ -191,7 +191,7 @@ async fn r22_a_page_in_place_of_a_manifest_is_tried_again() {
         .then(Lie::html())
         .and(Without::digest_header());
     let fetched = puller
-        .fetch(&registry.hold("page/manifest:v1", &small("page")))
+        .fetch(&registry.hold("page/manifest:v1", small("page")))
         .await;
     let unpacked = puller.unpacked(&fetched.id).await;
     assert_eq!(unpacked.phase(), Phase::Unpacked);

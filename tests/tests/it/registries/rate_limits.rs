@@ -58,12 +58,12 @@ async fn r16_pauses_are_kept_whatever_their_form() {
     cases.extend(at(-100).map(|date| (Some(date), 0.0)));
     cases.extend(at(10 * 86_400).map(|date| (Some(date), LONGEST)));
     for (text, wanted) in cases {
-        for status in [429, 503] {
+        for status in [429, 502, 503] {
             let registry = ScriptedRegistry::start().await;
             let mut behaviours = vec![Answer::status(status)];
             behaviours.extend(text.as_deref().map(retry_after));
             registry.on(Any::manifests()).then(behaviours);
-            let fetched = puller.fetch(&registry.hold("team/app:v1", &small("pause"))).await;
+            let fetched = puller.fetch(&registry.hold("team/app:v1", small("pause"))).await;
             let image = puller
                 .wait_for(&fetched.id, "a next retry", |image| image.next_retry.is_some())
                 .await;
@@ -106,7 +106,7 @@ async fn r16_a_pause_holds_for_its_registry_and_no_other() {
         .wait_for(&fetched.id, "an error", |image| image.last_error.is_some())
         .await;
     assert_eq!(failed.last_error.expect("an error").reason(), Reason::RateLimited);
-    let others = ["a", "b", "c"].map(|name| busy.hold(&format!("other/{name}:v1"), &small(name)));
+    let others = ["a", "b", "c"].map(|name| busy.hold(&format!("other/{name}:v1"), small(name)));
     let mut waiting = Vec::new();
     for other in &others {
         waiting.push(puller.fetch(other).await);

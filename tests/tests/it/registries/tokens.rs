@@ -168,7 +168,7 @@ async fn an_identity_token_is_posted_and_told_as_what_it_is_if_refused() {
         serde_json::json!({ "auths": auths }).to_string()
     };
     let fetched = puller
-        .fetch(&registry.hold("team/app:v1", &small("identity")))
+        .fetch(&registry.hold("team/app:v1", small("identity")))
         .dockerconfigjson(&config(registry.host()))
         .await;
     puller.unpacked(&fetched.id).await;
@@ -194,7 +194,7 @@ async fn an_identity_token_is_posted_and_told_as_what_it_is_if_refused() {
             ));
         guard(&registry, &plain_challenge(&registry), "{}");
         let fetched = puller
-            .fetch(&registry.hold("team/app:v1", &small("refused")))
+            .fetch(&registry.hold("team/app:v1", small("refused")))
             .dockerconfigjson(&config(registry.host()))
             .await;
         let failed = puller.retrying(&fetched.id).await;
