@@ -13,8 +13,7 @@
 //! | `wire`, `clients`, `certs`, `redirect`, `address`, `proxy` | redirects, the rules for addresses, timeouts, the HTTP clients |
 //!
 //! `challenge`, `retry_after` and `range` parse headers, `fault` makes faults of answers, `looks`
-//! shows what they hold, and
-//! [`manifest`] makes sense of the documents that came.
+//! shows what they hold, and [`manifest`] makes sense of the documents that came.
 
 use std::sync::Arc;
 
