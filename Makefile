@@ -1,7 +1,7 @@
 # The front door, the same at home and in CI. `make` alone runs `make test`.
 
 CARGO ?= cargo
-TARGET := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
+BUILD := $(or $(CARGO_TARGET_DIR),$(CURDIR)/target)
 
 .PHONY: test
 test: tools ## formatting, lints, and all tests; installs the tools they need
@@ -12,21 +12,25 @@ test: tools ## formatting, lints, and all tests; installs the tools they need
 
 .PHONY: tools
 tools: ## docker-registry, skopeo, umoci (apt-get) and grpcurl (go install), where missing
-	@tests/install-tools $(TARGET)/tools/bin
+	@tests/install-tools $(BUILD)/tools/bin
 
 .PHONY: demo
 demo: ## pulls an image from a registry of its own and shows it; ONCE=1: ends by itself
 	$(CARGO) build --locked -p puller -p puller-tests --bin puller --bin demo
-	@$(TARGET)/debug/demo
+	@$(BUILD)/debug/demo
 
 .PHONY: bench
 bench: tools ## measures the puller beside its peers and writes BENCHMARKS.md; ARGS="--runs 1 --shapes many"
 	$(CARGO) build --locked --profile dist -p puller -p puller-tests --bin puller --bin bench --example bare_pipeline
-	@$(TARGET)/dist/bench $(ARGS)
+	@$(BUILD)/dist/bench $(ARGS)
 
 .PHONY: bench-setup
 bench-setup: tools ## installs the peers that `make bench` measures
-	@tests/install-peers $(TARGET)/tools/bin
+	@tests/install-peers $(BUILD)/tools/bin
+
+.PHONY: fuzz
+fuzz: ## fuzzes every parser, each for SECONDS=60; TARGET=tar for one of them
+	@fuzz/run $(BUILD) $(or $(SECONDS),60) $(TARGET)
 
 .PHONY: help
 help: ## this list

@@ -6,7 +6,7 @@
 //! wins, and a list is taken whole from one place. [`Settings`] holds what is meant, checked.
 
 pub mod args;
-mod file;
+pub(crate) mod file;
 pub mod meaning;
 pub mod settings;
 pub mod value;

@@ -7,7 +7,6 @@
 
 mod collect;
 mod jobs;
-mod policy;
 mod records;
 mod saver;
 
@@ -28,12 +27,16 @@ use crate::{
     hub::{Filter, Hub, InvalidVersion, Version, Watcher},
     machine::{ClaimRequest, Effect, Image, Jitter, Job, JobNo, Machine, Now, Refused, Saved, Settings},
     pull::{Engine, Monitor},
-    registry::Keyring,
+    registry::{Keyring, Routes},
 };
 
 /// How often progress is told: often enough for a bar to look alive, seldom enough for a thousand
 /// watchers.
 const PROGRESS_INTERVAL: Duration = Duration::from_millis(250);
+
+/// How often credential files, registries.conf and the policy are looked at: soon enough for somebody who corrects one and
+/// waits for the pull, and it costs a stat for each file.
+const FILES_INTERVAL: Duration = Duration::from_secs(2);
 
 /// The puller.
 pub struct Daemon {
@@ -41,6 +44,7 @@ pub struct Daemon {
     hub: Arc<Hub>,
     engine: Engine,
     keyring: Arc<Keyring>,
+    routes: Arc<Routes>,
     grace_period: Duration,
     started: Instant,
     running: Mutex<HashMap<JobNo, Running>>,
@@ -73,7 +77,13 @@ pub enum FetchError {
 
 impl Daemon {
     /// A puller that goes on from what an earlier run left. It works as soon as [`Daemon::run`] does.
-    pub fn new(settings: Settings, engine: Engine, keyring: Arc<Keyring>, saved: Vec<Saved>) -> Arc<Self> {
+    pub fn new(
+        settings: Settings,
+        engine: Engine,
+        keyring: Arc<Keyring>,
+        routes: Arc<Routes>,
+        saved: Vec<Saved>,
+    ) -> Arc<Self> {
         let hub = Hub::new(engine.volume.epoch());
         let daemon = Arc::new(Self {
             grace_period: settings.grace_period,
@@ -82,6 +92,7 @@ impl Daemon {
             hub,
             engine,
             keyring,
+            routes,
             started: Instant::now(),
             running: Mutex::default(),
             timer: Notify::new(),
@@ -94,6 +105,11 @@ impl Daemon {
     }
 
     // === What clients ask ===
+
+    /// What registries.conf says.
+    pub fn routes(&self) -> &Routes {
+        &self.routes
+    }
 
     /// "I want this image." Answers with the state at this moment; waits for nothing.
     ///
@@ -163,7 +179,7 @@ impl Daemon {
             () = self.keep_time() => {}
             () = self.tell_progress() => {}
             () = self.collect_when_asked() => {}
-            () = self.watch_policy() => {}
+            () = self.watch_files() => {}
         }
         for running in self.running().values() {
             running.cancel.cancel();
@@ -221,6 +237,29 @@ impl Daemon {
                 });
             }
             self.hub.expire(self.now().mono);
+        }
+    }
+
+    /// Tries again what was refused once a credential file changes, and what was blocked once
+    /// registries.conf or the policy does.
+    async fn watch_files(self: &Arc<Self>) {
+        loop {
+            tokio::time::sleep(FILES_INTERVAL).await;
+            let daemon = Arc::clone(self);
+            let look = move || {
+                let (routes, policy) = (daemon.routes.have_changed(), daemon.engine.policy.has_changed());
+                (daemon.keyring.files_have_changed(), routes || policy)
+            };
+            // A stat may hang on a network file system.
+            let (credentials, rules) = tokio::task::spawn_blocking(look).await.unwrap_or_default();
+            if credentials {
+                tracing::info!("a credential file has changed: what was refused is tried again");
+                self.update(Machine::own_credentials_changed);
+            }
+            if rules {
+                tracing::info!("registries.conf or the policy has changed: what was blocked is tried again");
+                self.update(Machine::rules_changed);
+            }
         }
     }
 

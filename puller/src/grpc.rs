@@ -40,7 +40,7 @@ impl Service {
 #[tonic::async_trait]
 impl Puller for Service {
     async fn fetch(&self, request: Request<v1::FetchRequest>) -> Result<Response<v1::FetchResponse>, Status> {
-        let fetch = request::fetch(request.into_inner())?;
+        let fetch = request::fetch(self.daemon.routes(), request.into_inner())?;
         if fetch.credentials.is_some() && !self.takes_credentials {
             return Err(Status::unauthenticated(
                 "credentials are taken over the Unix socket or mutual TLS only; this connection is neither",
@@ -57,7 +57,7 @@ impl Puller for Service {
     }
 
     async fn get(&self, request: Request<v1::GetRequest>) -> Result<Response<v1::GetResponse>, Status> {
-        let id = request::get(request.into_inner())?;
+        let id = request::get(self.daemon.routes(), request.into_inner())?;
         let (image, version) = self.daemon.get(&id).ok_or_else(|| status::no_such_image(&id))?;
         Ok(Response::new(v1::GetResponse {
             image: Some(respond::image(&image, version)),
@@ -124,7 +124,7 @@ impl Puller for Service {
         &self,
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
-        let (id, claimant) = request::release(request.into_inner())?;
+        let (id, claimant) = request::release(self.daemon.routes(), request.into_inner())?;
         self.daemon.release(&id, &claimant);
         Ok(Response::new(v1::ReleaseResponse {}))
     }

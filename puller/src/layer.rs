@@ -19,8 +19,8 @@
 //! fail the first check usually look like a malformed layer to this module: a caller that knows of such a
 //! mismatch reports it instead of the fault it got from here.
 
-mod archive;
-mod bytes;
+pub(crate) mod archive;
+pub(crate) mod bytes;
 mod dirs;
 mod fault;
 mod inflate;

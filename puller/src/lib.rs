@@ -8,6 +8,9 @@ pub mod config;
 pub mod daemon;
 pub mod domain;
 pub mod error;
+#[cfg(any(test, feature = "fuzzing"))]
+#[doc(hidden)]
+pub mod fuzzing;
 pub mod grpc;
 pub mod hub;
 pub mod layer;

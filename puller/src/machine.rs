@@ -6,7 +6,7 @@
 //! virtual clock.
 //!
 //! ```text
-//!        fetch, release, credentials, policy           tick
+//!        fetch, release, credentials, rules            tick
 //!                        |                              |
 //!   Initiated -> Pulling -> Unpacking -> Unpacked       |   job events: asking, resolved, planned,
 //!        ^          |           |           |           |   flowing, downloaded, published,
@@ -27,10 +27,10 @@ pub mod entry;
 pub mod image;
 mod jobs;
 pub mod message;
-mod policy;
 mod restore;
 #[cfg(test)]
 mod tests;
+mod wake;
 
 use std::{
     collections::{BTreeMap, BTreeSet, HashMap, HashSet},
@@ -100,8 +100,8 @@ pub struct Machine {
     wakes: BTreeSet<(Duration, ImageId)>,
     /// The scopes whose credentials are here, with the number of changes so far.
     scopes: HashMap<Scope, u64>,
-    /// Changes of the verification policy so far.
-    policies: u64,
+    /// Changes of what an administrator allows, so far.
+    rules: u64,
     next_job: JobNo,
     effects: Vec<Effect>,
 }
@@ -129,7 +129,7 @@ impl Machine {
             entries: BTreeMap::new(),
             wakes: BTreeSet::new(),
             scopes: HashMap::new(),
-            policies: 0,
+            rules: 0,
             next_job: JobNo::default(),
             effects: Vec::new(),
         }
@@ -169,23 +169,6 @@ impl Machine {
     /// Ends a claim. An Image or claim that is not there is a success.
     pub fn release(&mut self, id: &ImageId, claimant: &str, now: Now) {
         self.with(id, now, |entry, _| entry.release(claimant, now));
-    }
-
-    /// New secret values are there for a scope: whatever waits for them, or in back-off, begins now.
-    pub fn credentials(&mut self, scope: &Scope, now: Now) {
-        *self.scopes.entry(scope.clone()).or_default() += 1;
-        let waiting: Vec<_> = self
-            .entries
-            .iter()
-            .filter(|(_, entry)| entry.image.wish.scope == *scope)
-            .map(|(id, _)| id.clone())
-            .collect();
-        for id in waiting {
-            self.with(&id, now, |entry, machine| {
-                entry.credentials_changed(now);
-                machine.start_if_due(entry, now);
-            });
-        }
     }
 
     /// Does what is due. To be called at [`Machine::next_wake`], or any time.
@@ -308,7 +291,7 @@ impl Machine {
             .get(&entry.image.wish.scope)
             .copied()
             .unwrap_or_default();
-        let job = entry.start(no, generation, self.policies, now);
+        let job = entry.start(no, generation, self.rules, now);
         self.effects.push(Effect::Start(Box::new(job)));
     }
 }

@@ -39,7 +39,7 @@ pub async fn pull(arguments: &PullArgs) -> Result<(), Error> {
     let daemon = serve::open(&settings)?;
     let wish = Wish {
         asked: arguments.image.clone(),
-        reference: arguments.reference()?,
+        reference: arguments.reference(daemon.routes())?,
         platform: arguments
             .platform
             .clone()
@@ -69,6 +69,7 @@ pub async fn pull(arguments: &PullArgs) -> Result<(), Error> {
 fn settings(arguments: &PullArgs, volume: &Path) -> Result<Settings, Error> {
     let mut settings = Settings::load(ServeArgs::default(), &|_| None)?;
     volume.clone_into(&mut settings.volume);
+    settings.registries_conf.clone_from(&arguments.registries_conf);
     settings.plain_http.clone_from(&arguments.plain_http);
     settings.ca_files.clone_from(&arguments.ca_file);
     settings.allow_private = arguments.private();

@@ -25,7 +25,7 @@ mod file;
 mod identity;
 mod key;
 mod object;
-mod payload;
+pub(crate) mod payload;
 mod scope;
 pub mod source;
 

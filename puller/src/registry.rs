@@ -4,15 +4,16 @@
 //!
 //! | file | what it adds |
 //! |---|---|
+//! | `router`, `routes` | mirrors, and what registries.conf says of them |
 //! | `transport` | what is asked, fallbacks, caps, verification of documents |
 //! | `exchange` | one question until it has its answer: the order of what follows |
 //! | `pause` | pauses that the registry asked for |
 //! | `site`, `scheme` | where the registry is, and whether it speaks TLS |
 //! | `auth`, `token`, `keyring` | credentials: which, when, and what is made of them |
-//! | `wire`, `redirect`, `address`, `proxy` | redirects, the rules for addresses, timeouts, the HTTP clients |
+//! | `wire`, `clients`, `certs`, `redirect`, `address`, `proxy` | redirects, the rules for addresses, timeouts, the HTTP clients |
 //!
-//! `challenge`, `retry_after` and `range` parse headers, `fault` makes faults of answers, and
-//! [`manifest`] makes sense of the documents that came.
+//! `challenge`, `retry_after` and `range` parse headers, `fault` makes faults of answers, `looks`
+//! shows what they hold, and [`manifest`] makes sense of the documents that came.
 
 use std::sync::Arc;
 
@@ -26,25 +27,34 @@ use crate::{
 
 mod address;
 mod auth;
-mod challenge;
+mod certs;
+pub(crate) mod challenge;
+mod clients;
 mod exchange;
-mod fault;
-mod keyring;
+pub(crate) mod fault;
+pub(crate) mod keyring;
+mod looks;
 pub mod manifest;
 mod pause;
 mod proxy;
-mod range;
-mod redirect;
-mod retry_after;
+pub(crate) mod range;
+pub(crate) mod redirect;
+pub(crate) mod retry_after;
+mod router;
+pub(crate) mod routes;
 mod scheme;
 mod settings;
 mod site;
-mod token;
+mod stamp;
+pub(crate) mod token;
 mod transport;
 mod wire;
 
 pub(crate) use fault::quoted;
 pub use keyring::{InvalidConfig, Keyring};
+pub use looks::Looks;
+pub use router::{Mirror, Router};
+pub use routes::{Endpoint, InvalidRoutes, Route, Routes};
 pub use settings::{AllowPrivate, Settings};
 pub use transport::Transport;
 
@@ -56,8 +66,14 @@ pub struct Repository {
     pub registry: String,
     /// The repository's path.
     pub path: String,
+    /// Whether the registry may have any certificate, or speak plain HTTP: an administrator says so of
+    /// an endpoint (`insecure = true` in registries.conf). TLS is tried first all the same.
+    pub insecure: bool,
     /// Whose credentials.
     pub scope: Scope,
+    /// Whether the image was asked for by its tag alone: mirrors can be for such pulls only, or for
+    /// others only.
+    pub by_tag: bool,
     /// Waits are told here.
     pub activity: Arc<Activity>,
 }
@@ -75,6 +91,10 @@ pub struct RawManifest {
 pub struct BlobStream {
     /// The offset of the first byte: what was asked for, or 0 if the registry sends the whole.
     pub start: u64,
+    /// The mirror that sends them; `None`: the registry itself.
+    pub mirror: Option<Mirror>,
+    /// What the answer says that it is.
+    pub looks: Looks,
     /// The bytes. An item fails when the connection breaks or when nothing moved for too long.
     pub chunks: BoxStream<'static, Result<Bytes, Fault>>,
 }
@@ -88,6 +108,11 @@ pub trait Registry: Send + Sync + 'static {
         repository: &'a Repository,
         tag: &'a str,
     ) -> BoxFuture<'a, Result<Digest, Fault>>;
+
+    /// The same by GET alone, whose body has a digest of its own: for a digest by
+    /// [`resolve`](Self::resolve) that the registry does not have.
+    fn reread<'a>(&'a self, repository: &'a Repository, tag: &'a str)
+    -> BoxFuture<'a, Result<Digest, Fault>>;
 
     /// A manifest or index, verified against its digest. At most 8 MiB.
     fn manifest<'a>(
@@ -104,11 +129,13 @@ pub trait Registry: Send + Sync + 'static {
         size: u64,
     ) -> BoxFuture<'a, Result<Bytes, Fault>>;
 
-    /// A blob from `offset` on; no `Range` header is sent for 0.
+    /// A blob of `size` bytes from `offset` on; no `Range` header is sent for 0. An answer that says
+    /// that the blob is of another size is not taken.
     fn blob<'a>(
         &'a self,
         repository: &'a Repository,
         digest: &'a Digest,
+        size: u64,
         offset: u64,
     ) -> BoxFuture<'a, Result<BlobStream, Fault>>;
 

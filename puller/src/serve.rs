@@ -11,7 +11,7 @@ use crate::{
     error::Error,
     layer, machine, policy,
     pull::{Engine, Origins, Slots},
-    registry::{self, AllowPrivate, Keyring, Transport},
+    registry::{self, AllowPrivate, Keyring, Router, Routes, Transport},
     server::Listeners,
     store::{Volume, VolumeOptions},
 };
@@ -80,11 +80,11 @@ pub fn open(settings: &Settings) -> Result<Arc<Daemon>, Error> {
     };
     let (volume, recovered) = Volume::open(&settings.volume, options)?;
     let keyring = Arc::new(Keyring::new(settings.docker_configs.clone()));
+    let transport = Transport::new(&registry_settings(settings), Arc::clone(&keyring))?;
+    let routes = Routes::read(&settings.registries_conf).map_err(|error| Error::Config(error.to_string()))?;
+    let routes = Arc::new(routes);
     let engine = Engine {
-        registry: Arc::new(Transport::new(
-            &registry_settings(settings),
-            Arc::clone(&keyring),
-        )?),
+        registry: Arc::new(Router::new(Arc::new(transport), Arc::clone(&routes))),
         volume,
         policy: Arc::new(policy::Source::open(settings.policy.clone())),
         slots: Slots::new(settings.max_pulls, settings.max_pulls_per_registry),
@@ -97,13 +97,15 @@ pub fn open(settings: &Settings) -> Result<Arc<Daemon>, Error> {
         cancel_delay: settings.cancel_delay,
         ..machine::Settings::default()
     };
-    Ok(Daemon::new(machine, engine, keyring, daemon::restored(recovered)))
+    let saved = daemon::restored(recovered);
+    Ok(Daemon::new(machine, engine, keyring, routes, saved))
 }
 
 fn registry_settings(settings: &Settings) -> registry::Settings {
     registry::Settings {
         plain_http: settings.plain_http.clone(),
         ca_files: settings.ca_files.clone(),
+        certs_dirs: settings.certs_dirs.clone(),
         allow_private: match &settings.allow_private {
             Private::All => AllowPrivate::All,
             Private::Only(hosts) => AllowPrivate::Hosts(hosts.clone()),

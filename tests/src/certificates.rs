@@ -11,8 +11,9 @@ use rcgen::{
     BasicConstraints, CertificateParams, CertifiedIssuer, DnType, ExtendedKeyUsagePurpose, IsCa, KeyPair,
 };
 use rustls::{
-    ServerConfig,
+    RootCertStore, ServerConfig,
     pki_types::{CertificateDer, PrivateKeyDer, pem::PemObject as _},
+    server::WebPkiClientVerifier,
 };
 use tempfile::TempDir;
 
@@ -112,14 +113,22 @@ impl Certificate {
         Ok(paths)
     }
 
-    /// What a TLS server of ours needs; it speaks HTTP/1.1.
-    pub(crate) fn server_config(&self) -> anyhow::Result<Arc<ServerConfig>> {
+    /// What a TLS server of ours needs; it speaks HTTP/1.1. With an authority of the clients, it lets
+    /// nobody in who shows no certificate by it.
+    pub(crate) fn server_config(&self, clients: Option<&Authority>) -> anyhow::Result<Arc<ServerConfig>> {
         install_crypto_provider();
         let chain = vec![CertificateDer::from_pem_slice(self.certificate.as_bytes())?];
         let key = PrivateKeyDer::from_pem_slice(self.key.as_bytes())?;
-        let mut config = ServerConfig::builder()
-            .with_no_client_auth()
-            .with_single_cert(chain, key)?;
+        let builder = match clients {
+            Some(authority) => {
+                let mut roots = RootCertStore::empty();
+                roots.add(CertificateDer::from_pem_slice(authority.pem().as_bytes())?)?;
+                let verifier = WebPkiClientVerifier::builder(Arc::new(roots)).build()?;
+                ServerConfig::builder().with_client_cert_verifier(verifier)
+            }
+            None => ServerConfig::builder().with_no_client_auth(),
+        };
+        let mut config = builder.with_single_cert(chain, key)?;
         config.alpn_protocols = vec![b"http/1.1".to_vec()];
         Ok(Arc::new(config))
     }

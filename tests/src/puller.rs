@@ -341,7 +341,13 @@ impl Puller {
     /// The binary without arguments, in an environment that holds nothing of the machine's user.
     fn bare_command(&self) -> Command {
         let mut command = Command::new(&self.binary);
-        without_hostile_environment(&mut command).env("HOME", self.directory.path());
+        without_hostile_environment(&mut command)
+            .env("HOME", self.directory.path())
+            // Not there: what the machine has must not matter.
+            .env(
+                "PULLER_REGISTRIES_CONF",
+                self.directory.path().join("registries.conf"),
+            );
         command
     }
 
@@ -353,7 +359,9 @@ impl Puller {
             .arg("--volume")
             .arg(&self.volume)
             .arg("--socket")
-            .arg(self.socket());
+            .arg(self.socket())
+            // Not the machine's; one that is not there.
+            .env("PULLER_CERTS_DIR", self.directory.path().join("certs.d"));
         command
             .args(&self.arguments)
             .envs(self.environment.iter().cloned());

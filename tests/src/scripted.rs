@@ -30,7 +30,7 @@ mod rule;
 mod server;
 
 pub use auth::Auth;
-pub use behaviour::{Answer, Behaviour, Cut, Lie, Ranges, Redirect, Stall, Throttle, Without};
+pub use behaviour::{Answer, Behaviour, Challenge, Cut, Lie, Ranges, Redirect, Stall, Throttle, Without};
 pub use blackhole::Blackhole;
 pub use matcher::{Any, Get, Head, Matcher, Target};
 pub use rule::{Rule, RuleBuilder};
@@ -118,6 +118,7 @@ impl Shared {
 #[must_use = "await it"]
 pub struct Starting<'a> {
     authority: Option<&'a Authority>,
+    clients: Option<&'a Authority>,
     auth: Auth,
 }
 
@@ -125,6 +126,12 @@ impl<'a> Starting<'a> {
     /// Speaks TLS, with a certificate by this authority for `localhost` and `127.0.0.1`.
     pub fn tls(mut self, authority: &'a Authority) -> Self {
         self.authority = Some(authority);
+        self
+    }
+
+    /// Lets only those in who show a certificate by this authority; with [`tls`](Self::tls).
+    pub fn client_authority(mut self, authority: &'a Authority) -> Self {
+        self.clients = Some(authority);
         self
     }
 
@@ -139,7 +146,7 @@ impl<'a> Starting<'a> {
             .authority
             .map(|authority| authority.server_cert(&["localhost", "127.0.0.1"]));
         let tls = certificate
-            .map(|certificate| certificate.server_config())
+            .map(|certificate| certificate.server_config(self.clients))
             .transpose()?;
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).await?;
         let shared = Arc::new(Shared {

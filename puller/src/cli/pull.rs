@@ -10,11 +10,12 @@ use super::progress::Progress;
 use crate::{
     config::{
         Private,
-        meaning::{NONE, POLICY, docker_configs},
+        meaning::{NONE, POLICY, REGISTRIES_CONF, docker_configs},
         value,
     },
-    domain::{Platform, Reason, Reference, Selection, reference::InvalidReference},
+    domain::{Platform, Reason, Reference, Selection},
     error::{Error, Fault},
+    registry::Routes,
 };
 
 /// `puller pull`: the same engine as the daemon's, in one process.
@@ -50,6 +51,9 @@ pub struct PullArgs {
     /// $DOCKER_CONFIG/config.json and ~/.docker/config.json, those that exist]
     #[arg(long, value_name = "FILE", value_delimiter = ',')]
     pub docker_config: Vec<PathBuf>,
+    /// Mirrors, blocked registries and short names
+    #[arg(long, value_name = "FILE", default_value = REGISTRIES_CONF)]
+    pub registries_conf: PathBuf,
     /// Speak plain HTTP with these registries: host or host:port
     #[arg(long, value_name = "REGISTRY", value_delimiter = ',', value_parser = value::registry)]
     pub plain_http: Vec<String>,
@@ -75,15 +79,10 @@ impl PullArgs {
     ///
     /// # Errors
     /// The reference can't be one.
-    pub fn reference(&self) -> Result<Reference, Error> {
-        self.image.parse().map_err(|error: InvalidReference| {
-            Error::Pull(Fault::new(
-                Reason::InvalidReference,
-                "pull",
-                error.to_string(),
-                "",
-            ))
-        })
+    pub fn reference(&self, routes: &Routes) -> Result<Reference, Error> {
+        routes
+            .reference(&self.image)
+            .map_err(|problem| Error::Pull(Fault::new(Reason::InvalidReference, "pull", problem, "")))
     }
 
     /// The files with credentials: those named, else those of other tools that exist. `none` is none.

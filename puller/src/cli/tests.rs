@@ -9,7 +9,7 @@ use super::{
     pull::{outcome, reason},
     *,
 };
-use crate::domain::Reason;
+use crate::{domain::Reason, registry::Routes};
 
 /// A moment on which all rows are looked at.
 fn now() -> SystemTime {
@@ -343,7 +343,7 @@ fn what_pull_is_given_is_checked() {
         (plain.attempts.get(), plain.idle_timeout),
         (5, Duration::from_secs(60))
     );
-    assert_eq!(plain.reference().unwrap().repository, "a/b");
+    assert_eq!(plain.reference(&Routes::default()).unwrap().repository, "a/b");
     assert!(
         plain
             .selection()
@@ -364,5 +364,8 @@ fn what_pull_is_given_is_checked() {
         image: "nginx".into(),
         ..plain
     };
-    assert_eq!(wrong.reference().unwrap_err().exit_code(), Exit::Invalid);
+    assert_eq!(
+        wrong.reference(&Routes::default()).unwrap_err().exit_code(),
+        Exit::Invalid
+    );
 }

@@ -170,6 +170,13 @@ settings! {
     /// [default: none]
     #[arg(long, value_name = "FILE", help_heading = "Registries")]
     ca_file,
+    /// Where single registries have certificates: directories, repeated or comma-separated
+    ///
+    /// As containers-certs.d(5) has it: DIR/host:port/ with *.crt (authorities to trust for this registry) and
+    /// NAME.cert with NAME.key (the client certificate that it is shown). The first that has the registry counts;
+    /// changes are seen without a restart. [default: /etc/containers/certs.d,/etc/docker/certs.d]
+    #[arg(long, value_name = "DIR", help_heading = "Registries")]
+    certs_dir,
     /// The puller's own credentials: docker config.json files, repeated or comma-separated
     ///
     /// The first that has credentials for a repository wins. Not given: $REGISTRY_AUTH_FILE,
@@ -177,6 +184,12 @@ settings! {
     /// [default: as said]
     #[arg(long, value_name = "FILE", help_heading = "Registries")]
     docker_config,
+    /// Mirrors, blocked registries and short names: a containers registries.conf, version 2
+    ///
+    /// Files in the directory of the same name with .d behind it extend it. It need not exist, and is read again when
+    /// it changes. [default: /etc/containers/registries.conf]
+    #[arg(long, value_name = "FILE", help_heading = "Registries")]
+    registries_conf,
     /// Let these registries send us to private addresses (storage, token servers): repeated or comma-separated
     ///
     /// A host or host:port, or * for all. A registry that is at a private address itself needs no mention, and

@@ -13,7 +13,7 @@ use super::{
 ///
 /// # Errors
 /// All that is wrong with it, one text each, with file and line.
-pub(super) fn parse(path: &Path, text: &str) -> Result<BTreeMap<String, Vec<Typed>>, Vec<String>> {
+pub(crate) fn parse(path: &Path, text: &str) -> Result<BTreeMap<String, Vec<Typed>>, Vec<String>> {
     let at = |span: std::ops::Range<usize>| Origin::File {
         path: path.to_owned(),
         line: 1 + text.bytes().take(span.start).filter(|b| *b == b'\n').count(),

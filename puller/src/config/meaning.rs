@@ -19,7 +19,8 @@ pub(super) const OFF: &str = "off";
 /// The same for a list.
 pub(crate) const NONE: &str = "none";
 
-/// Where the other tools of the containers ecosystem have their verification policy.
+/// Where the containers ecosystem has its registries, and its verification policy.
+pub(crate) const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
 pub(crate) const POLICY: &str = "/etc/containers/policy.json";
 
 /// Most pulls, and layers of a pull, at the same time: beyond it only sockets and memory are used up.
@@ -51,7 +52,9 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         health_address,
         plain_http,
         ca_file,
+        certs_dir,
         docker_config,
+        registries_conf,
         allow_private,
         policy,
         idle_timeout,
@@ -96,9 +99,13 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         health_address: read.optional(&health_address, address),
         plain_http: read.list(&plain_http, value::registry).unwrap_or_default(),
         ca_files: read.list(&ca_file, value::path).unwrap_or_default(),
+        certs_dirs: read
+            .list(&certs_dir, value::path)
+            .unwrap_or_else(|| CERTS_DIRS.map(PathBuf::from).to_vec()),
         docker_configs: read
             .list(&docker_config, value::path)
             .unwrap_or_else(|| docker_configs(environment)),
+        registries_conf: read.one(&registries_conf, REGISTRIES_CONF.into(), value::path),
         allow_private: Private::of(
             read.list(&allow_private, value::registry_or_all)
                 .unwrap_or_default(),
@@ -114,6 +121,9 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
     };
     (settings, read.problems)
 }
+
+/// Where Podman and Docker look for certificates of single registries.
+const CERTS_DIRS: [&str; 2] = ["/etc/containers/certs.d", "/etc/docker/certs.d"];
 
 /// Reads settings one by one and collects what is wrong.
 #[derive(Default)]

@@ -43,8 +43,12 @@ pub struct Settings {
     pub plain_http: Vec<String>,
     /// Authorities beside the system's, PEM files.
     pub ca_files: Vec<PathBuf>,
+    /// Where registries have directories with certificates of their own.
+    pub certs_dirs: Vec<PathBuf>,
     /// docker `config.json` files, the first one first asked.
     pub docker_configs: Vec<PathBuf>,
+    /// Mirrors, blocked registries, short names: containers-registries.conf(5).
+    pub registries_conf: PathBuf,
     /// Who may send us to private addresses.
     pub allow_private: Private,
     /// The verification policy.

@@ -99,8 +99,24 @@ impl Reason {
         }
     }
 
-    /// Whether another verification policy may let the same image pass.
-    pub fn is_of_policy(self) -> bool {
+    /// Whether a registry has refused these credentials.
+    pub fn is_refusal(self) -> bool {
+        matches!(self, Self::Unauthorized | Self::Forbidden)
+    }
+
+    /// Whether other credentials may help. Some registries tell strangers that there is no such image.
+    pub fn may_be_of_credentials(self) -> bool {
+        self.is_refusal() || self == Self::NotFound
+    }
+
+    /// Whether the same digest is worth another look later, although it is not retried: images are signed
+    /// after they have been pushed.
+    pub fn may_come_right(self) -> bool {
+        self == Self::VerificationFailed
+    }
+
+    /// Whether other rules of an administrator may let the same image pass.
+    pub fn is_of_rules(self) -> bool {
         matches!(self, Self::VerificationFailed | Self::BlockedByPolicy)
     }
 
@@ -152,5 +168,20 @@ mod tests {
                 Reason::BlockedByPolicy,
             ]
         );
+    }
+
+    #[test]
+    fn the_documentation_has_cause_and_cure_of_each_reason_in_its_table() {
+        let page = include_str!("../../../docs/reasons.md");
+        let (retried, failed) = page.split_once("## Failed").expect("two tables");
+        for reason in Reason::ALL {
+            let row = format!("| `{}` |", reason.words().to_uppercase().replace(' ', "_"));
+            let (its, other) = match reason.is_retried() {
+                true => (retried, failed),
+                false => (failed, retried),
+            };
+            assert!(its.contains(&row), "no row for {row}");
+            assert!(!other.contains(&row), "{row} is in the wrong table");
+        }
     }
 }

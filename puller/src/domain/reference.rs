@@ -11,6 +11,10 @@ use super::digest::Digest;
 const MAX_NAME: usize = 255;
 const MAX_TAG: usize = 128;
 
+/// Longest reference: registry and repository, a port, a tag, and a digest by SHA-512. What is longer is
+/// refused before any part of it is quoted.
+const MAX_REFERENCE: usize = 2 * MAX_NAME + "/:65535:@sha512:".len() + MAX_TAG + 128;
+
 /// A reference in its full form: registry, repository, and a tag or a digest or both.
 #[derive(Debug, Clone, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Reference {
@@ -42,13 +46,22 @@ impl Reference {
         if text.is_empty() {
             return Err("it is empty; write registry/repository:tag or registry/repository@digest".into());
         }
+        if text.len() > MAX_REFERENCE {
+            return Err(format!(
+                "it has {} bytes; {MAX_REFERENCE} are allowed",
+                text.len()
+            ));
+        }
         if let Some(odd) = text.chars().find(|c| c.is_whitespace() || c.is_control()) {
             return Err(format!(
                 "it holds {odd:?}; spaces and control characters are not allowed"
             ));
         }
         if let Some((scheme, _)) = text.split_once("://") {
-            return Err(format!("it begins with {scheme}://; leave that out"));
+            return Err(format!(
+                "it begins with {}://; leave that out",
+                scheme.escape_debug()
+            ));
         }
         let (name, digest) = match text.split_once('@') {
             Some((name, digest)) => (name, Some(digest.parse::<Digest>().map_err(|e| e.to_string())?)),
@@ -60,7 +73,7 @@ impl Reference {
             .ok_or_else(|| {
                 format!(
                     "the registry is missing; write it out, such as docker.io/{}",
-                    hub_path(name)
+                    hub_path(name).escape_debug()
                 )
             })?;
         let registry = parse_registry(registry)?;

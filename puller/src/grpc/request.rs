@@ -7,8 +7,9 @@ use tonic::Status;
 
 use super::status::invalid;
 use crate::{
-    domain::{Digest, ImageId, Platform, Reference, Scope, Secret, Selection, UnpackOptions, Wish},
+    domain::{Digest, ImageId, Platform, Scope, Secret, Selection, UnpackOptions, Wish},
     machine::ClaimRequest,
+    registry::Routes,
 };
 
 /// Longest name of a claimant or scope: what Kubernetes allows a name.
@@ -24,7 +25,7 @@ pub(super) struct Fetch {
     pub(super) credentials: Option<Secret<Vec<u8>>>,
 }
 
-pub(super) fn fetch(request: v1::FetchRequest) -> Result<Fetch, Status> {
+pub(super) fn fetch(routes: &Routes, request: v1::FetchRequest) -> Result<Fetch, Status> {
     let v1::FetchRequest {
         wish: asked,
         claimant,
@@ -38,7 +39,7 @@ pub(super) fn fetch(request: v1::FetchRequest) -> Result<Fetch, Status> {
     let default_scope = credentials
         .as_ref()
         .map_or_else(String::new, |_| claimant.clone());
-    let wish = wish(asked, default_scope)?;
+    let wish = wish(routes, asked, default_scope)?;
     if in_use.len() > MAX_IN_USE {
         let problem = format!("it has {} digests; {MAX_IN_USE} are allowed", in_use.len());
         return Err(invalid("in_use", &problem));
@@ -68,18 +69,18 @@ pub(super) fn fetch(request: v1::FetchRequest) -> Result<Fetch, Status> {
     })
 }
 
-pub(super) fn get(request: v1::GetRequest) -> Result<ImageId, Status> {
+pub(super) fn get(routes: &Routes, request: v1::GetRequest) -> Result<ImageId, Status> {
     match request.by {
         Some(v1::get_request::By::Id(id)) => by_id(&id),
-        Some(v1::get_request::By::Wish(asked)) => Ok(wish(Some(asked), String::new())?.id()),
+        Some(v1::get_request::By::Wish(asked)) => Ok(wish(routes, Some(asked), String::new())?.id()),
         None => Err(neither()),
     }
 }
 
-pub(super) fn release(request: v1::ReleaseRequest) -> Result<(ImageId, String), Status> {
+pub(super) fn release(routes: &Routes, request: v1::ReleaseRequest) -> Result<(ImageId, String), Status> {
     let id = match request.by {
         Some(v1::release_request::By::Id(id)) => by_id(&id),
-        Some(v1::release_request::By::Wish(asked)) => Ok(wish(Some(asked), String::new())?.id()),
+        Some(v1::release_request::By::Wish(asked)) => Ok(wish(routes, Some(asked), String::new())?.id()),
         None => Err(neither()),
     }?;
     Ok((id, name("claimant", request.claimant)?))
@@ -93,7 +94,7 @@ fn by_id(id: &str) -> Result<ImageId, Status> {
     id.parse().map_err(|error| invalid("id", &error))
 }
 
-fn wish(wish: Option<v1::Wish>, default_scope: String) -> Result<Wish, Status> {
+fn wish(routes: &Routes, wish: Option<v1::Wish>, default_scope: String) -> Result<Wish, Status> {
     let Some(v1::Wish {
         reference,
         platform,
@@ -106,9 +107,9 @@ fn wish(wish: Option<v1::Wish>, default_scope: String) -> Result<Wish, Status> {
             "wish: it is missing; it needs at least a reference",
         ));
     };
-    let parsed: Reference = reference
-        .parse()
-        .map_err(|error| invalid("wish.reference", &error))?;
+    let parsed = routes
+        .reference(&reference)
+        .map_err(|problem| invalid("wish.reference", &problem))?;
     let platform = match platform {
         Some(v1::Platform {
             os,
@@ -187,29 +188,37 @@ mod tests {
     fn refusal(change: impl FnOnce(&mut v1::FetchRequest)) -> String {
         let mut request = request("example.com/a:1");
         change(&mut request);
-        let status = fetch(request).err().unwrap();
+        let status = fetch(&Routes::default(), request).err().unwrap();
         assert_eq!(status.code(), Code::InvalidArgument);
         status.message().to_owned()
     }
 
     #[test]
     fn the_scope_of_credentials_is_the_claimant_unless_it_is_named() {
-        let plain = fetch(request("example.com/a:1")).ok().unwrap();
+        let plain = fetch(&Routes::default(), request("example.com/a:1"))
+            .ok()
+            .unwrap();
         assert!(plain.wish.scope.is_daemon());
         let credentials = Some(v1::Credentials {
             dockerconfigjson: b"{}".to_vec(),
         });
-        let own = fetch(v1::FetchRequest {
-            credentials: credentials.clone(),
-            ..request("example.com/a:1")
-        })
+        let own = fetch(
+            &Routes::default(),
+            v1::FetchRequest {
+                credentials: credentials.clone(),
+                ..request("example.com/a:1")
+            },
+        )
         .ok()
         .unwrap();
         assert_eq!(own.wish.scope, Scope("me".into()));
         let mut named = request("example.com/a:1");
         named.credentials = credentials;
         named.wish.as_mut().unwrap().credential_scope = Some("team".into());
-        assert_eq!(fetch(named).ok().unwrap().wish.scope, Scope("team".into()));
+        assert_eq!(
+            fetch(&Routes::default(), named).ok().unwrap().wish.scope,
+            Scope("team".into())
+        );
     }
 
     #[test]

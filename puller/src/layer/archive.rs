@@ -21,7 +21,7 @@ use super::{
 
 mod number;
 mod pax;
-pub(super) mod sparse;
+pub(crate) mod sparse;
 
 /// Bytes of a block.
 const BLOCK: usize = 512;
@@ -30,9 +30,12 @@ const BLOCK: usize = 512;
 /// at most, attributes 64 KiB each on Linux.
 const MAX_EXTENSIONS: u64 = 1 << 20;
 
+/// The type of a directory in an incremental GNU archive.
+const DUMPDIR: u8 = b'D';
+
 /// What an entry makes.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) enum Kind {
+pub(crate) enum Kind {
     File,
     Directory,
     /// The target as it is written.
@@ -47,22 +50,22 @@ pub(super) enum Kind {
 
 /// One entry, without its data.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Entry {
+pub(crate) struct Entry {
     /// The name as it is written.
-    pub(super) name: Vec<u8>,
-    pub(super) kind: Kind,
+    pub(crate) name: Vec<u8>,
+    pub(crate) kind: Kind,
     /// Whether anybody may execute it.
-    pub(super) executable: bool,
+    pub(crate) executable: bool,
     /// Bytes of the file, holes included.
-    pub(super) size: u64,
+    pub(crate) size: u64,
     /// Where the data goes, if it is not all of the file.
-    pub(super) sparse: Option<Vec<Extent>>,
+    pub(crate) sparse: Option<Vec<Extent>>,
     /// Extended attributes.
-    pub(super) xattrs: u64,
+    pub(crate) xattrs: u64,
     /// Setuid, setgid or sticky.
-    pub(super) mode_bits: bool,
+    pub(crate) mode_bits: bool,
     /// Another owner or group than root.
-    pub(super) owned: bool,
+    pub(crate) owned: bool,
 }
 
 /// What extension headers say of the entry that follows them.
@@ -77,7 +80,7 @@ struct Extensions {
 
 /// An archive. [`next`](Self::next) goes to the next entry; its data is read by [`fill`](Self::fill) and
 /// [`consume`](Self::consume), and what is not read is skipped.
-pub(super) struct Archive<S> {
+pub(crate) struct Archive<S> {
     stream: S,
     layer: String,
     /// Bytes of the entry's data that were not consumed.
@@ -88,7 +91,7 @@ pub(super) struct Archive<S> {
 }
 
 impl<S: Stream> Archive<S> {
-    pub(super) fn new(stream: S, layer: &str) -> Self {
+    pub(crate) fn new(stream: S, layer: &str) -> Self {
         Self {
             stream,
             layer: layer.to_owned(),
@@ -104,7 +107,7 @@ impl<S: Stream> Archive<S> {
     }
 
     /// The next entry; none at the end. An archive ends with a block of zeros or with its last byte.
-    pub(super) fn next(&mut self) -> Result<Option<Entry>, Fault> {
+    pub(crate) fn next(&mut self) -> Result<Option<Entry>, Fault> {
         let mut extensions = Extensions::default();
         let mut header = Header::new_old();
         loop {
@@ -143,7 +146,7 @@ impl<S: Stream> Archive<S> {
     }
 
     /// The entry's next bytes; nothing at their end.
-    pub(super) fn fill(&mut self) -> Result<&[u8], Fault> {
+    pub(crate) fn fill(&mut self) -> Result<&[u8], Fault> {
         if self.data == 0 {
             return Ok(&[]);
         }
@@ -155,7 +158,7 @@ impl<S: Stream> Archive<S> {
         Ok(&bytes[..n])
     }
 
-    pub(super) fn consume(&mut self, n: usize) {
+    pub(crate) fn consume(&mut self, n: usize) {
         self.stream.consume(n);
         self.data -= n as u64;
     }
@@ -183,6 +186,8 @@ impl<S: Stream> Archive<S> {
             EntryType::Regular if old.linkflag == [0] && name.ends_with(b"/") => Kind::Directory,
             EntryType::Regular | EntryType::Continuous | EntryType::GNUSparse => Kind::File,
             EntryType::Directory => Kind::Directory,
+            // A directory of an incremental GNU archive; the list of its names follows as data.
+            other if other.as_byte() == DUMPDIR => Kind::Directory,
             EntryType::Symlink => Kind::Symlink(link()),
             EntryType::Link => Kind::HardLink(link()),
             EntryType::Char | EntryType::Block | EntryType::Fifo => Kind::Special,
@@ -197,9 +202,12 @@ impl<S: Stream> Archive<S> {
             }
         };
         let mode = self.number("mode", &old.mode)?;
-        let uid = pax.uid.map_or_else(|| self.number("uid", &old.uid), Ok)?;
-        let gid = pax.gid.map_or_else(|| self.number("gid", &old.gid), Ok)?;
+        // Owners are not taken over: one that is negative or out of range is no reason to refuse the layer.
+        let owned = |field: &[u8]| number::parse(field) != Some(0);
+        let owned = pax.uid.unwrap_or_else(|| owned(&old.uid)) || pax.gid.unwrap_or_else(|| owned(&old.gid));
         let stored = match (&kind, pax.size) {
+            (_, Some(size)) if typeflag.as_byte() == DUMPDIR => size,
+            (_, None) if typeflag.as_byte() == DUMPDIR => self.number("size", &old.size)?,
             // Some writers put a link target's length here; no data follows any of these.
             (Kind::Directory | Kind::Symlink(_) | Kind::HardLink(_) | Kind::Special, _) => 0,
             (_, Some(size)) => size,
@@ -214,7 +222,7 @@ impl<S: Stream> Archive<S> {
             sparse: None,
             xattrs: pax.xattrs,
             mode_bits: mode & 0o7000 != 0,
-            owned: uid != 0 || gid != 0,
+            owned,
         };
         let sparse = if typeflag.is_gnu_sparse() {
             Some(self.old_gnu_sparse(header, bytes)?)

@@ -13,7 +13,7 @@ use super::{
 };
 
 /// Bytes that come in pieces.
-pub(super) trait Stream {
+pub(crate) trait Stream {
     /// What is there, at least one byte; nothing at the end.
     fn fill(&mut self) -> Result<&[u8], Fault>;
 
@@ -32,7 +32,7 @@ impl Stream for &[u8] {
 }
 
 /// The bytes of an [`Inflate`].
-pub(super) struct Bytes {
+pub(crate) struct Bytes {
     inflate: Inflate,
     layer: String,
     chunk: Vec<u8>,
@@ -47,7 +47,7 @@ pub(super) struct Bytes {
 
 impl Bytes {
     /// `read` bytes were read from the image's earlier layers. The bytes are hashed as `diff_id` is.
-    pub(super) fn new(
+    pub(crate) fn new(
         inflate: Inflate,
         layer: &str,
         diff_id: Option<&Digest>,
@@ -71,7 +71,7 @@ impl Bytes {
     }
 
     /// Reads the rest, so that all bytes are hashed and counted.
-    pub(super) fn drain(&mut self) -> Result<(), Fault> {
+    pub(crate) fn drain(&mut self) -> Result<(), Fault> {
         loop {
             let n = self.fill()?.len();
             if n == 0 {
@@ -82,12 +82,12 @@ impl Bytes {
     }
 
     /// Bytes read in all, those of earlier layers included.
-    pub(super) fn read(&self) -> u64 {
+    pub(crate) fn read(&self) -> u64 {
         self.read
     }
 
     /// The digest of all bytes, if it was asked for.
-    pub(super) fn digest(self) -> Option<Digest> {
+    pub(crate) fn digest(self) -> Option<Digest> {
         self.digester.map(Digester::finish)
     }
 

@@ -4,7 +4,10 @@ use std::{
     collections::BTreeMap,
     fs,
     io::Cursor,
-    os::unix::{ffi::OsStrExt, fs::PermissionsExt},
+    os::unix::{
+        ffi::OsStrExt,
+        fs::{MetadataExt, PermissionsExt},
+    },
     path::{Path, PathBuf},
     sync::Arc,
 };
@@ -18,7 +21,9 @@ use crate::{
 };
 
 mod build;
+mod differential;
 mod entries;
+mod field;
 mod formats;
 mod hostile;
 mod limits;
@@ -113,32 +118,60 @@ impl Drop for Place {
     }
 }
 
+/// What is in a tree.
 fn read(root: &Path) -> Nodes {
-    fn walk(root: &Path, dir: &Path, nodes: &mut Nodes) {
+    read_and(root, &mut |_, _| {})
+}
+
+/// The same of a finished tree, with the bytes of its regular files, each counted once however many names
+/// it has. Files must be a+r, or a+rx, and directories a+rx; nobody may write.
+fn read_finished(root: &Path) -> (Nodes, u64) {
+    let mut sizes = BTreeMap::new();
+    let nodes = read_and(root, &mut |path, metadata| {
+        let mode = metadata.permissions().mode() & 0o7777;
+        if metadata.is_dir() {
+            assert_eq!(mode, 0o555, "{}", path.display());
+        } else if metadata.is_file() {
+            assert!(matches!(mode, 0o444 | 0o555), "{}: {mode:o}", path.display());
+            sizes.insert(metadata.ino(), metadata.len());
+        }
+    });
+    (nodes, sizes.values().sum())
+}
+
+fn read_and(root: &Path, look: &mut dyn FnMut(&Path, &fs::Metadata)) -> Nodes {
+    fn walk(root: &Path, dir: &Path, nodes: &mut Nodes, look: &mut dyn FnMut(&Path, &fs::Metadata)) {
         for entry in fs::read_dir(dir).unwrap() {
             let path = entry.unwrap().path();
-            let kind = fs::symlink_metadata(&path).unwrap().file_type();
-            let node = if kind.is_dir() {
-                walk(root, &path, nodes);
+            let metadata = fs::symlink_metadata(&path).unwrap();
+            look(&path, &metadata);
+            let node = if metadata.is_dir() {
+                walk(root, &path, nodes, look);
                 Node::Dir
-            } else if kind.is_symlink() {
-                let target = fs::read_link(&path).unwrap();
-                Node::Link(String::from_utf8_lossy(target.as_os_str().as_bytes()).into_owned())
+            } else if metadata.is_symlink() {
+                Node::Link(name(fs::read_link(&path).unwrap().as_os_str().as_bytes()))
             } else {
                 assert!(
-                    kind.is_file(),
+                    metadata.is_file(),
                     "{} is neither file nor directory nor link",
                     path.display()
                 );
                 Node::File(fs::read(&path).unwrap())
             };
-            let name = path.strip_prefix(root).unwrap().as_os_str().as_bytes();
-            nodes.insert(String::from_utf8_lossy(name).into_owned(), node);
+            nodes.insert(
+                name(path.strip_prefix(root).unwrap().as_os_str().as_bytes()),
+                node,
+            );
         }
     }
     let mut nodes = Nodes::new();
-    walk(root, root, &mut nodes);
+    walk(root, root, &mut nodes, look);
     nodes
+}
+
+/// Names are bytes; those that are not UTF-8 are shown so that they stay different.
+fn name(bytes: &[u8]) -> String {
+    String::from_utf8(bytes.to_vec()).unwrap_or_else(|_| bytes.escape_ascii().to_string())
 }
 
 fn inflate(bytes: impl Into<Vec<u8>>) -> Inflate {
@@ -162,38 +195,14 @@ fn unpack_as(
     })();
     place.check();
     let summary = outcome?;
-    let found = read(&place.root());
-    check_modes(&place.root(), &found);
+    let (found, size) = read_finished(&place.root());
     let files = found
         .values()
         .filter(|node| matches!(node, Node::File(_)))
         .count();
     assert_eq!(summary.files, files as u64);
-    assert_eq!(summary.size, size(&place.root(), &found));
+    assert_eq!(summary.size, size);
     Ok((found, summary))
-}
-
-/// Bytes of all regular files, one name each.
-fn size(root: &Path, nodes: &Nodes) -> u64 {
-    use std::os::unix::fs::MetadataExt;
-    let files = nodes.iter().filter(|(_, node)| matches!(node, Node::File(_)));
-    let by_inode: BTreeMap<_, _> = files
-        .map(|(path, _)| fs::metadata(root.join(path)).unwrap())
-        .map(|metadata| (metadata.ino(), metadata.len()))
-        .collect();
-    by_inode.values().sum()
-}
-
-/// Files are a+r, or a+rx; directories a+rx; nobody may write.
-fn check_modes(root: &Path, nodes: &Nodes) {
-    for (path, node) in nodes {
-        let mode = || fs::metadata(root.join(path)).unwrap().permissions().mode() & 0o7777;
-        match node {
-            Node::Dir => assert_eq!(mode(), 0o555, "{path}"),
-            Node::File(_) => assert!(matches!(mode(), 0o444 | 0o555), "{path}: {:o}", mode()),
-            Node::Link(_) => {}
-        }
-    }
 }
 
 /// Unpacks with both resolvers, which must agree.

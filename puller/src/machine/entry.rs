@@ -56,8 +56,8 @@ pub(super) struct Running {
     pub(super) began: Now,
     /// The scope's credentials it began with.
     pub(super) generation: u64,
-    /// The policy it began with, by the number of its change.
-    pub(super) policies: u64,
+    /// The rules it began with, by the number of their change.
+    pub(super) rules: u64,
     /// It has brought layer bytes over the network.
     pub(super) bytes: u64,
     /// It is to bring content; before that is known, it is a check.
@@ -240,21 +240,13 @@ impl Entry {
         }
     }
 
-    /// New secret values are there: a back-off ends.
-    pub(super) fn credentials_changed(&mut self, now: Now) {
-        if self.image.phase != Phase::Failed && self.due.is_some() {
-            self.due = Some(now.mono);
-        }
-        self.changed();
-    }
-
     // === Jobs ===
 
     pub(super) fn is_due(&self, now: Now) -> bool {
         self.job.is_none() && self.is_claimed() && self.due.is_some_and(|at| at <= now.mono)
     }
 
-    pub(super) fn start(&mut self, no: JobNo, generation: u64, policies: u64, now: Now) -> Job {
+    pub(super) fn start(&mut self, no: JobNo, generation: u64, rules: u64, now: Now) -> Job {
         self.due = None;
         self.image.next_retry = None;
         // Otherwise it is a check, which shows nothing of itself unless it fails or finds a new digest.
@@ -263,7 +255,7 @@ impl Entry {
             no,
             began: now,
             generation,
-            policies,
+            rules,
             bytes: 0,
             pulls,
         });

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use crate::{
-    domain::{AttemptRecord, Content, Digest, Phase, Resolution},
+    domain::{AttemptRecord, Content, Digest, Phase, Reason, Resolution},
     error::Fault,
     machine::{
         Effect, Job, Machine, Now,
@@ -156,12 +156,12 @@ impl Machine {
             entry.publishing = None;
             if !running.pulls && entry.image.phase == Phase::Failed {
                 // The tag could not be looked at; why it can't be unpacked is still the better thing to show,
-                // unless another policy has something else to say.
-                if fault.reason.is_of_policy() {
+                // unless other rules have something else to say.
+                if fault.reason.is_of_rules() {
                     entry.image.set_error(fault, now.wall);
                 }
                 machine.rest(entry, now);
-                machine.try_by_newer_policy(entry, &running, fault, now);
+                machine.try_by_newer_rules(entry, &running, fault, now);
                 machine.start_if_due(entry, now);
                 return;
             }
@@ -192,11 +192,12 @@ impl Machine {
                     .image
                     .resolution
                     .as_ref()
+                    .filter(|_| !fault.reason.may_come_right())
                     .map(|resolution| resolution.digest.clone());
                 entry.blobs.clear();
                 machine.effects.push(Effect::Collect);
                 machine.rest(entry, now);
-                machine.try_by_newer_policy(entry, &running, fault, now);
+                machine.try_by_newer_rules(entry, &running, fault, now);
                 entry.enter(Phase::Failed, now);
             }
             entry.changed();
@@ -210,16 +211,20 @@ impl Machine {
             .get(&entry.image.wish.scope)
             .copied()
             .unwrap_or_default();
-        if generation != running.generation {
+        // New files are no reason to hurry with what they don't help.
+        let helps = !entry.image.wish.scope.is_daemon() || fault.reason.may_be_of_credentials();
+        if generation != running.generation && helps {
             // It failed with credentials that have been replaced since.
             return Duration::ZERO;
         }
         self.jitter.delay(entry.stalled, fault.retry_after)
     }
 
-    /// What can't be unpacked rests; a tag is looked at again, in case it stands for something else.
+    /// What can't be unpacked rests; a tag is looked at again, in case it stands for something else, and so is
+    /// an image whose signature may have been pushed since.
     fn rest(&mut self, entry: &mut Entry, now: Now) {
-        if entry.image.wish.reference.is_pinned() {
+        let may_come_right = entry.image.reason().is_some_and(Reason::may_come_right);
+        if entry.image.wish.reference.is_pinned() && !may_come_right {
             entry.due = None;
             entry.image.next_retry = None;
         } else {

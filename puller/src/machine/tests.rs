@@ -3,10 +3,10 @@
 mod claims;
 mod freshness;
 mod life;
-mod policy;
 mod random;
 mod restart;
 mod retry;
+mod rules;
 
 use std::time::Duration;
 
@@ -164,8 +164,8 @@ impl World {
         self.look();
     }
 
-    fn policy_changed(&mut self) {
-        self.machine.policy_changed(self.now());
+    fn rules_changed(&mut self) {
+        self.machine.rules_changed(self.now());
         self.look();
     }
 

@@ -10,11 +10,11 @@ const TYPE: &str = "cosign container image signature";
 
 /// What a payload says.
 #[derive(Debug, PartialEq, Eq)]
-pub(super) struct Payload {
+pub(crate) struct Payload {
     /// The image's name as the signer gave it.
-    pub(super) reference: String,
+    pub(crate) reference: String,
     /// The manifest, or index, that is signed.
-    pub(super) digest: Digest,
+    pub(crate) digest: Digest,
 }
 
 #[derive(Deserialize)]
@@ -51,7 +51,7 @@ struct Image {
 
 impl Payload {
     /// Parses a payload. To be believed only if somebody who is trusted has signed it.
-    pub(super) fn parse(json: &[u8]) -> Result<Self, String> {
+    pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
         let malformed = |problem: &str| format!("its payload is malformed: {}", quoted(problem));
         let text = std::str::from_utf8(json).map_err(|_| malformed("it is not UTF-8"))?;
         let Wire { critical, .. } = object(text).map_err(|problem| malformed(&problem))?;

@@ -7,7 +7,7 @@ use std::{
     fs::{self, File},
     io::{self, Read as _},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::SystemTime,
 };
 
@@ -32,8 +32,8 @@ pub struct Source {
 /// What was there when somebody looked last.
 #[derive(Debug)]
 struct Known {
-    /// Grows by one with each change.
-    version: u64,
+    /// Whether something has changed that nobody has asked for yet.
+    news: bool,
     seen: Vec<Seen>,
     current: Arc<Current>,
 }
@@ -64,17 +64,16 @@ impl Source {
         let (seen, current) = read(&path);
         log(&path, &current);
         let known = Mutex::new(Known {
-            version: 0,
+            news: false,
             seen,
             current: Arc::new(current),
         });
         Self { path, known }
     }
 
-    /// Reads the files again, and says how often they have changed since [`Source::open`]. It waits for the
-    /// disk.
-    pub fn look(&self) -> u64 {
-        self.current().0
+    /// Whether the policy or a key of it has changed since this was last asked. It waits for the disk.
+    pub fn has_changed(&self) -> bool {
+        std::mem::take(&mut self.read_again().news)
     }
 
     /// What the policy, as it stands on disk now, wants of an image. It waits for the disk.
@@ -83,7 +82,8 @@ impl Source {
     /// `blocked by policy`: the image is rejected, or the policy can't be understood.
     pub fn ask(&self, reference: &Reference) -> Result<Check, Fault> {
         let asked = || format!("the policy {}, asked for {reference}", self.path.display());
-        match &*self.current().1 {
+        let current = Arc::clone(&self.read_again().current);
+        match &*current {
             Current::Absent => Ok(Check::new(asked(), reference.clone(), Vec::new())),
             Current::Policy(policy) => policy.ask(reference),
             Current::Broken(problem) => Err(Fault::new(
@@ -95,19 +95,20 @@ impl Source {
         }
     }
 
-    fn current(&self) -> (u64, Arc<Current>) {
+    /// What is on disk now.
+    fn read_again(&self) -> MutexGuard<'_, Known> {
         // Held while reading, so that nobody puts what he read earlier over what was read later.
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
         let (seen, current) = read(&self.path);
         if seen != known.seen {
             log(&self.path, &current);
             *known = Known {
-                version: known.version + 1,
+                news: true,
                 seen,
                 current: Arc::new(current),
             };
         }
-        (known.version, Arc::clone(&known.current))
+        known
     }
 }
 
@@ -233,10 +234,10 @@ mod tests {
         let path = directory.path().join("policy.json");
         fs::write(&path, ACCEPT).unwrap();
         let source = Source::open(path.clone());
-        assert_eq!((source.look(), source.look()), (0, 0));
+        assert_eq!((source.has_changed(), source.has_changed()), (false, false));
         fs::write(&path, REJECT).unwrap();
         refuses(&source, "rejects");
-        assert_eq!((source.look(), source.look()), (1, 1));
+        assert_eq!((source.has_changed(), source.has_changed()), (true, false));
         let earlier = SystemTime::UNIX_EPOCH;
         File::options()
             .append(true)
@@ -244,7 +245,7 @@ mod tests {
             .unwrap()
             .set_modified(earlier)
             .unwrap();
-        assert_eq!((source.look(), source.look()), (2, 2));
+        assert_eq!((source.has_changed(), source.has_changed()), (true, false));
         // Of the same length and time.
         fs::write(&path, REJECT.replace("reject", "r3ject")).unwrap();
         File::options()
@@ -253,7 +254,7 @@ mod tests {
             .unwrap()
             .set_modified(earlier)
             .unwrap();
-        assert_eq!(source.look(), 3);
+        assert!(source.has_changed());
         refuses(&source, "r3ject");
     }
 
@@ -272,7 +273,7 @@ mod tests {
         let source = Source::open(path);
         refuses(&source, "cosign.pub: it can't be read");
         fs::write(&key, rcgen::KeyPair::generate().unwrap().public_key_pem()).unwrap();
-        assert_eq!(source.look(), 1);
+        assert!(source.has_changed());
         let fault = asks(&source).unwrap_err();
         assert_eq!(fault.reason, Reason::VerificationFailed, "{fault}");
     }

@@ -1,3 +1,5 @@
+mod cosign;
+
 use rcgen::{KeyPair, SigningKey as _};
 use serde_json::{Value, json};
 

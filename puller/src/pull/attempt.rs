@@ -14,7 +14,7 @@ use super::{
     unpack::unpack,
 };
 use crate::{
-    domain::{Content, Reason, Wish},
+    domain::{Content, Digest, Reason, Wish},
     error::Fault,
     layer::Summary,
     machine::{Plan, Verdict},
@@ -67,7 +67,9 @@ impl Engine {
         let repository = Repository {
             registry: wish.reference.registry.clone(),
             path: wish.reference.repository.clone(),
+            insecure: false,
             scope: wish.scope.clone(),
+            by_tag: wish.reference.digest.is_none(),
             activity: Arc::clone(&monitor.activity),
         };
         // What the policy rejects is not asked for at all. A check leaves alone what is unpacked, whatever the
@@ -91,8 +93,17 @@ impl Engine {
         if steps.resolved(&digest) == Verdict::Stop {
             return Ok(Outcome::Unchanged);
         }
-        let chosen = self.verified(&repository, &digest, wish).await?;
-        let pulled = plan(&*self.registry, &repository, chosen, wish, &self.limits).await?;
+        let pulled = match self.planned(&repository, &digest, wish).await {
+            Err(fault) if fault.reason == Reason::NotFound => {
+                // HEAD may have told a digest that nobody has, or the tag has moved meanwhile.
+                let digest = self.told_anew(&repository, wish, &digest).await.ok_or(fault)?;
+                if steps.resolved(&digest) == Verdict::Stop {
+                    return Ok(Outcome::Unchanged);
+                }
+                self.planned(&repository, &digest, wish).await?
+            }
+            planned => planned?,
+        };
         let blobs = pulled
             .layers
             .iter()
@@ -109,10 +120,10 @@ impl Engine {
             content: pulled.content_name(),
         });
         if let Some(content) = self.volume.content(&pulled.content_name()) {
-            for at in different {
-                self.registry
-                    .has_blob(&repository, &pulled.layers[at].digest)
-                    .await?;
+            for layer in different.into_iter().map(|at| &pulled.layers[at]) {
+                if layer.data.is_none() {
+                    self.registry.has_blob(&repository, &layer.digest).await?;
+                }
             }
             steps.downloaded();
             return Ok(Outcome::Present(Box::new(content)));
@@ -135,6 +146,23 @@ impl Engine {
         })))
     }
 
+    /// What there is to bring, once the policy lets it pass.
+    async fn planned(&self, repository: &Repository, digest: &Digest, wish: &Wish) -> Result<Pulled, Fault> {
+        let chosen = self.verified(repository, digest, wish).await?;
+        plan(&*self.registry, repository, chosen, wish, &self.limits).await
+    }
+
+    /// What a tag stands for, if it is something else than was told at first.
+    async fn told_anew(&self, repository: &Repository, wish: &Wish, first: &Digest) -> Option<Digest> {
+        if wish.reference.is_pinned() {
+            return None;
+        }
+        let tag = wish.reference.tag.as_deref()?;
+        // Should this fail, the first fault is the one to tell.
+        let digest = self.registry.reread(repository, tag).await.ok()?;
+        (digest != *first).then_some(digest)
+    }
+
     /// Downloads and unpacks, side by side.
     async fn bring(
         &self,
@@ -147,13 +175,13 @@ impl Engine {
     ) -> Result<(TreeDir, Summary), Fault> {
         let downloads = stream::iter(pulled.different_layers())
             .map(|at| {
-                let (digest, blob) = (&pulled.layers[at].digest, &blobs[at]);
+                let (layer, blob) = (&pulled.layers[at], &blobs[at]);
                 Download {
                     engine: self,
                     repository,
                     slot,
                     monitor,
-                    digest,
+                    layer,
                     blob,
                 }
                 .run()
@@ -162,15 +190,18 @@ impl Engine {
             .try_collect::<Vec<()>>();
         tokio::pin!(downloads);
 
+        let unpacking = || async {
+            let dir = self.volume.new_tree()?;
+            let (pulled, blobs) = (pulled.clone(), blobs.clone());
+            let (limits, activity) = (self.limits.clone(), Arc::clone(&monitor.activity));
+            on_a_thread(move || unpack(&pulled, &blobs, dir, &limits, &activity)).await
+        };
         let unpack = async {
             // Threads begin with the first bytes only: however many registries hang, they cost none.
             if !blobs.is_empty() {
                 monitor.first_bytes().await;
             }
-            let dir = self.volume.new_tree()?;
-            let (pulled, blobs) = (pulled.clone(), blobs.clone());
-            let (limits, activity) = (self.limits.clone(), Arc::clone(&monitor.activity));
-            on_a_thread(move || unpack(&pulled, &blobs, dir, &limits, &activity)).await
+            unpacking().await
         };
         tokio::pin!(unpack);
 
@@ -188,11 +219,15 @@ impl Engine {
                     steps.downloaded();
                     Ok(done)
                 }
-                // Before the bytes are blamed they must be known to be those of their digest. Should they
-                // not be, that is the fault to tell, and the one that is tried again.
+                // Before the bytes are blamed they must be known to be those of their digest. Should they not
+                // be, that is the fault to tell, and the one that is tried again. If they are now, it need
+                // not be they that were unpacked: another pull or a mirror may have brought other ones
+                // first. So the verified ones are unpacked anew, and what comes of that holds.
                 Err(fault) if blames_the_bytes(fault.reason) => {
                     downloads.await?;
-                    Err(fault)
+                    steps.downloaded();
+                    tracing::debug!(%fault, "unpacked again, from bytes that are verified now");
+                    unpacking().await
                 }
                 Err(fault) => Err(fault),
             },

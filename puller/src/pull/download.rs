@@ -5,11 +5,11 @@ use std::{future::Future, sync::Arc, time::Duration};
 use bytes::Bytes;
 use futures_util::StreamExt as _;
 
-use super::{Engine, Monitor, slots::MovingSlot};
+use super::{Engine, Monitor, plan::Layer, slots::MovingSlot};
 use crate::{
-    domain::{Activity, Digest, Reason},
+    domain::{Activity, Reason},
     error::Fault,
-    registry::Repository,
+    registry::{Mirror, Repository},
     store::{Blob, BlobWriter},
 };
 
@@ -23,7 +23,7 @@ pub(super) struct Download<'a> {
     pub(super) repository: &'a Repository,
     pub(super) slot: &'a MovingSlot,
     pub(super) monitor: &'a Monitor,
-    pub(super) digest: &'a Digest,
+    pub(super) layer: &'a Layer,
     pub(super) blob: &'a Arc<Blob>,
 }
 
@@ -32,6 +32,23 @@ pub(super) struct Download<'a> {
 enum Brought {
     ByUs,
     BySomebodyElse,
+}
+
+/// Who has sent a layer's bytes, should they be the wrong ones.
+#[derive(Default)]
+struct Senders {
+    mirrors: Vec<Mirror>,
+    /// What the first answer of the attempt looked like.
+    looks: Option<String>,
+}
+
+impl Senders {
+    fn explained(&self, mut fault: Fault) -> Fault {
+        if let Some(looks) = &self.looks {
+            fault.happened = format!("{}; of the answer, {looks}", fault.happened);
+        }
+        fault
+    }
 }
 
 /// What became of one connection.
@@ -50,20 +67,23 @@ impl Download<'_> {
         if self.blob.received() > 0 {
             self.monitor.bytes_are_there();
         }
-        let brought = match self.turn().await? {
-            Some(writer) => self.fetch(writer).await?,
-            None => Brought::BySomebodyElse,
+        let brought = match (self.turn().await?, &self.layer.data) {
+            (None, None) => Brought::BySomebodyElse,
+            (Some(writer), None) => self.fetch(writer).await?,
+            // The manifest holds it, so whoever may have the one may have the other.
+            (None, Some(_)) => Brought::ByUs,
+            (Some(writer), Some(data)) => copy(writer, data).await?,
         };
         self.monitor.bytes_are_there();
         let origins = &self.engine.origins;
-        if brought == Brought::BySomebodyElse && !origins.has(self.digest, self.repository) {
+        if brought == Brought::BySomebodyElse && !origins.has(&self.layer.digest, self.repository) {
             // Another pull brought it, or an earlier run did: ask whether we may have it.
             self.engine
                 .registry
-                .has_blob(self.repository, self.digest)
+                .has_blob(self.repository, &self.layer.digest)
                 .await?;
         }
-        origins.add(self.digest, self.repository);
+        origins.add(&self.layer.digest, self.repository);
         Ok(())
     }
 
@@ -72,13 +92,35 @@ impl Download<'_> {
     async fn turn(&self) -> Result<Option<BlobWriter>, Fault> {
         let what = format!(
             "layer {}, which another pull is bringing or which is being checked",
-            self.digest
+            self.layer.digest
         );
         let _wait = self.repository.activity.waiting_for(what);
         self.blob.writer().await
     }
 
-    async fn fetch(&self, writer: BlobWriter) -> Result<Brought, Fault> {
+    async fn fetch(&self, mut writer: BlobWriter) -> Result<Brought, Fault> {
+        loop {
+            let mut senders = Senders::default();
+            let fault = match self.fetch_from(&mut senders, writer).await {
+                Err(fault) if fault.reason == Reason::DigestMismatch => senders.explained(fault),
+                ended => return ended,
+            };
+            if senders.mirrors.is_empty() {
+                return Err(fault);
+            }
+            // Which of them it was can't be known. All rest, so that somebody else is asked now.
+            for mirror in senders.mirrors {
+                mirror.rest(&fault);
+            }
+            writer = match self.turn().await? {
+                Some(writer) => writer,
+                None => return Ok(Brought::BySomebodyElse),
+            };
+        }
+    }
+
+    /// The same; who has sent something is noted down.
+    async fn fetch_from(&self, senders: &mut Senders, writer: BlobWriter) -> Result<Brought, Fault> {
         let mut holder = Some(writer);
         loop {
             let offset = match &holder {
@@ -89,7 +131,7 @@ impl Download<'_> {
                 },
             };
             let connection = if offset < self.blob.size() {
-                self.connection(offset, &mut holder).await?
+                self.connection(offset, &mut holder, senders).await?
             } else {
                 Connection::Complete
             };
@@ -105,10 +147,19 @@ impl Download<'_> {
     }
 
     /// Reads from one connection until it ends. One that is cut after it has brought new bytes is worth
-    /// another; one that brings nothing ends the attempt.
-    async fn connection(&self, offset: u64, holder: &mut Option<BlobWriter>) -> Result<Connection, Fault> {
-        let asked = self.engine.registry.blob(self.repository, self.digest, offset);
+    /// another; one that brings nothing ends the attempt, unless it was a mirror's.
+    async fn connection(
+        &self,
+        offset: u64,
+        holder: &mut Option<BlobWriter>,
+        senders: &mut Senders,
+    ) -> Result<Connection, Fault> {
+        let asked = self
+            .engine
+            .registry
+            .blob(self.repository, &self.layer.digest, self.blob.size(), offset);
         let mut stream = patiently(holder, asked).await?;
+        senders.mirrors.extend(stream.mirror.clone());
         // A registry that sends the whole again sends what is here already first. Should it be other bytes
         // than those, the digest will tell.
         let mut at = stream.start;
@@ -118,6 +169,7 @@ impl Download<'_> {
                 Some(Err(fault)) => break Some(fault),
                 None => break None,
             };
+            senders.looks.get_or_insert_with(|| stream.looks.with(&chunk));
             self.monitor.bytes_are_there();
             Activity::add(&self.repository.activity.bytes_fetched, chunk.len() as u64);
             patiently(holder, self.slot.hold()).await;
@@ -142,23 +194,40 @@ impl Download<'_> {
         if here >= self.blob.size() {
             return Ok(Connection::Complete);
         }
-        match end {
-            Some(fault) if fault.reason != Reason::Network || here <= offset => Err(fault),
-            None if here <= offset => Err(Fault::new(
+        let fault = match end {
+            Some(fault) if fault.reason != Reason::Network || here <= offset => fault,
+            None if here <= offset => Fault::new(
                 Reason::Network,
                 format!(
                     "layer {} of {}/{}",
-                    self.digest, self.repository.registry, self.repository.path
+                    self.layer.digest, self.repository.registry, self.repository.path
                 ),
                 format!("the answer ended after {here} of {} bytes", self.blob.size()),
                 "the next attempt goes on from there",
-            )),
+            ),
             _ => {
-                tracing::debug!(digest = %self.digest, here, "the connection was cut; goes on from here");
+                tracing::debug!(digest = %self.layer.digest, here, "the connection was cut; goes on from here");
+                return Ok(Connection::Again);
+            }
+        };
+        match stream.mirror {
+            Some(mirror) => {
+                mirror.rest(&fault);
                 Ok(Connection::Again)
             }
+            None => Err(fault),
         }
     }
+}
+
+/// Takes what a manifest held itself.
+async fn copy(mut writer: BlobWriter, data: &Bytes) -> Result<Brought, Fault> {
+    let new = after(data.clone(), &mut 0, writer.offset());
+    if !new.is_empty() {
+        writer.write(new).await?;
+    }
+    writer.finish().await?;
+    Ok(Brought::ByUs)
 }
 
 /// The part of a chunk that lies at or after `offset`; `at` is where the chunk begins, and becomes where

@@ -1,5 +1,7 @@
 //! What a pull has to do: from a digest, through index and manifest, to layers.
 
+use bytes::Bytes;
+
 use crate::{
     domain::{Digest, Reason, Selection, UnpackOptions, Wish, wish::content_name},
     error::Fault,
@@ -33,6 +35,8 @@ pub(super) struct Layer {
     pub(super) digest: Digest,
     /// Compressed bytes.
     pub(super) size: u64,
+    /// The compressed bytes, if the manifest held them: the registry need not have them then.
+    pub(super) data: Option<Bytes>,
     pub(super) kind: LayerKind,
 }
 
@@ -101,7 +105,16 @@ pub(super) async fn plan(
     } = chosen;
     let (layers, selected) = match manifest {
         Found::Image(image) => image_layers(registry, repository, image, wish, &asked).await?,
-        Found::Artifact(artifact) => artifact_layers(artifact, wish, &asked)?,
+        Found::Artifact(artifact) => {
+            for layer in artifact
+                .layers
+                .iter()
+                .filter(|layer| layer.form != LayerForm::Empty)
+            {
+                present(registry, repository, &layer.descriptor, &asked).await?;
+            }
+            artifact_layers(artifact, wish, &asked)?
+        }
     };
     let pulled = Pulled {
         manifest: digest,
@@ -166,6 +179,7 @@ async fn image_layers(
         planned.push(Layer {
             digest: layer.descriptor.digest.clone(),
             size: layer.descriptor.size,
+            data: layer.descriptor.data.clone(),
             kind: LayerKind::Archive {
                 diff_id: Some(diff_id.clone()),
             },
@@ -186,7 +200,7 @@ async fn present(
     layer: &Descriptor,
     asked: &str,
 ) -> Result<(), Fault> {
-    if !layer.foreign {
+    if !layer.foreign || layer.data.is_some() {
         return Ok(());
     }
     registry
@@ -239,29 +253,24 @@ fn artifact_layers(
             ));
         }
     };
-    let planned = artifact.layers.into_iter().map(|layer| {
+    let planned = artifact.layers.into_iter().filter_map(|layer| {
+        let descriptor = layer.descriptor;
         let kind = match layer.form {
+            LayerForm::Empty => return None,
             LayerForm::Tar => LayerKind::Archive { diff_id: None },
-            LayerForm::File { title: Some(title) } => LayerKind::File { title },
-            LayerForm::File { title: None } => {
-                return Err(Fault::new(
-                    Reason::UnsupportedMediaType,
-                    asked,
-                    format!(
-                        "its layer {} is of type {:?} and has no title to be written under",
-                        layer.descriptor.digest, layer.descriptor.media_type
-                    ),
-                    "push layers as tar archives, or with the annotation org.opencontainers.image.title",
-                ));
-            }
+            // A file without a name is still wanted: it gets its digest's, which a file can have.
+            LayerForm::File { title } => LayerKind::File {
+                title: title.unwrap_or_else(|| descriptor.digest.to_string().replace(':', "-")),
+            },
         };
-        Ok(Layer {
-            digest: layer.descriptor.digest,
-            size: layer.descriptor.size,
+        Some(Layer {
+            digest: descriptor.digest,
+            size: descriptor.size,
+            data: descriptor.data,
             kind,
         })
     });
-    Ok((planned.collect::<Result<_, _>>()?, selected))
+    Ok((planned.collect(), selected))
 }
 
 /// What can be known of the limits before the first byte.

@@ -42,6 +42,8 @@ pub(super) struct Sessions(Mutex<HashMap<Key, Arc<Session>>>);
 struct Key {
     registry: String,
     repository: String,
+    /// What was sent without verification is not used with it, nor the other way round.
+    insecure: bool,
     scope: Scope,
 }
 
@@ -129,6 +131,7 @@ impl Sessions {
         let key = Key {
             registry: repository.registry.clone(),
             repository: repository.path.clone(),
+            insecure: repository.insecure,
             scope: repository.scope.clone(),
         };
         Arc::clone(sessions.entry(key).or_default())

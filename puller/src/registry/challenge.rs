@@ -4,16 +4,16 @@ use http::{HeaderMap, header::WWW_AUTHENTICATE};
 
 /// One challenge: a scheme and its parameters.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(super) struct Challenge {
+pub(crate) struct Challenge {
     /// In lower case, such as `bearer`.
-    pub(super) scheme: String,
+    pub(crate) scheme: String,
     /// Names in lower case.
     parameters: Vec<(String, String)>,
 }
 
 impl Challenge {
     /// A parameter's value; the first, if a name is given twice.
-    pub(super) fn parameter(&self, name: &str) -> Option<&str> {
+    pub(crate) fn parameter(&self, name: &str) -> Option<&str> {
         let (_, value) = self.parameters.iter().find(|(n, _)| n == name)?;
         Some(value)
     }
@@ -21,7 +21,7 @@ impl Challenge {
 
 /// All challenges of an answer, in order. A header field that goes wrong gives those before the error:
 /// servers send odd schemes beside the one that we want.
-pub(super) fn all(headers: &HeaderMap) -> Vec<Challenge> {
+pub(crate) fn all(headers: &HeaderMap) -> Vec<Challenge> {
     headers
         .get_all(WWW_AUTHENTICATE)
         .iter()

@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::{
     HeaderMap, HeaderValue, Method, StatusCode,
-    header::{ACCEPT, RANGE},
+    header::{ACCEPT, ACCEPT_ENCODING, RANGE},
 };
 use oci_client::manifest::{
     IMAGE_MANIFEST_LIST_MEDIA_TYPE, IMAGE_MANIFEST_MEDIA_TYPE, OCI_IMAGE_INDEX_MEDIA_TYPE,
@@ -15,8 +15,9 @@ use oci_client::manifest::{
 use super::{
     Repository,
     auth::{Demand, Means, Sessions, Tried},
-    challenge, fault,
-    keyring::Keyring,
+    challenge::{self, Challenge},
+    fault,
+    keyring::{Credential, Found, Keyring},
     pause::Pauses,
     scheme::Schemes,
     settings::Settings,
@@ -68,8 +69,13 @@ impl<'a> Question<'a> {
 
     fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
+        // Without this field any encoding would do (RFC 9110 section 12.5.3), and digests are of the bytes
+        // as they are.
+        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if self.kind == "manifests" {
-            // One field with all of them: some registries look at the first field only.
+            // One field with all of them, since some registries look at the first field only; then one
+            // for each, since others do not part a field at its commas. Both are the same list (RFC 9110
+            // section 5.3).
             let types = [
                 OCI_IMAGE_INDEX_MEDIA_TYPE,
                 OCI_IMAGE_MEDIA_TYPE,
@@ -78,6 +84,9 @@ impl<'a> Question<'a> {
             ];
             let accept = HeaderValue::try_from(types.join(", ")).expect("media types are header values");
             headers.insert(ACCEPT, accept);
+            for media_type in types {
+                headers.append(ACCEPT, HeaderValue::from_static(media_type));
+            }
         }
         if self.offset > 0 {
             let range =
@@ -93,6 +102,21 @@ impl<'a> Question<'a> {
 pub(super) struct Failure {
     pub(super) status: Option<StatusCode>,
     pub(super) fault: Fault,
+    /// It is a 401 that does not say how to authenticate.
+    unchallenged: bool,
+}
+
+impl Failure {
+    /// Whether GET may do better than the HEAD that failed so: always, but where another request would
+    /// only ask again what was answered, or wait as long again.
+    fn leaves_hope_for_get(&self) -> bool {
+        match self.status {
+            Some(StatusCode::UNAUTHORIZED) => self.unchallenged,
+            Some(StatusCode::TOO_MANY_REQUESTS) => false,
+            Some(_) => true,
+            None => matches!(self.fault.reason, Reason::Network | Reason::RegistryError),
+        }
+    }
 }
 
 impl From<Failure> for Fault {
@@ -103,7 +127,11 @@ impl From<Failure> for Fault {
 
 impl From<Fault> for Failure {
     fn from(fault: Fault) -> Self {
-        Self { status: None, fault }
+        Self {
+            status: None,
+            fault,
+            unchallenged: false,
+        }
     }
 }
 
@@ -156,18 +184,45 @@ impl Exchange {
         Site::of(repository, &self.schemes, &self.wire.guard).await
     }
 
-    /// The same at one place: with the credentials that are asked for, and once more where a storage
-    /// refuses a link that the registry gave.
+    /// The same at one place, with the credentials that there are.
     async fn ask_at(
         &self,
         site: &Site,
         repository: &Repository,
         question: &Question<'_>,
     ) -> Result<Answer, Failure> {
-        let candidates = self
-            .keyring
-            .candidates(&repository.scope, &repository.registry, &repository.path)
-            .ok_or_else(|| awaits_values(repository))?;
+        let Found {
+            credentials,
+            problems,
+        } = {
+            let Repository { registry, path, .. } = repository;
+            let _wait = repository
+                .activity
+                .waiting_for(format!("credentials for {registry}/{path}"));
+            let found = self.keyring.lookup(&repository.scope, registry, path).await;
+            found.ok_or_else(|| awaits_values(repository))?
+        };
+        let answered = self.ask_with(site, repository, question, credentials).await;
+        answered.map_err(|mut failure| {
+            if matches!(failure.fault.reason, Reason::Unauthorized | Reason::Forbidden) {
+                self.keyring.refused(&repository.registry);
+                for problem in problems {
+                    failure.fault.happened.push_str(&format!("; {problem}"));
+                }
+            }
+            failure
+        })
+    }
+
+    /// The same with these credentials, and once more where a storage refuses a link that the registry
+    /// gave.
+    async fn ask_with(
+        &self,
+        site: &Site,
+        repository: &Repository,
+        question: &Question<'_>,
+        candidates: Vec<Credential>,
+    ) -> Result<Answer, Failure> {
         let session = self.sessions.of(repository);
         let means = Means {
             wire: &self.wire,
@@ -183,6 +238,7 @@ impl Exchange {
             form: None,
             plain: site.is_plain(),
             reach: site.reach,
+            insecure: site.insecure,
             activity: &repository.activity,
         };
         let mut pass = session
@@ -203,7 +259,7 @@ impl Exchange {
                 return Ok(answer);
             }
             let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
-            if refused && !answer.at_home {
+            if !answer.at_home && may_be_expired(status) {
                 // A presigned link may have expired on the way; the registry gives a new one.
                 if asked_storage_again {
                     return Err(self.failure(repository, site, answer).await);
@@ -213,7 +269,7 @@ impl Exchange {
             }
             let challenges = challenge::all(answer.headers());
             let more = match (status, &pass) {
-                (StatusCode::UNAUTHORIZED, _) => match Demand::of(&challenges, site) {
+                _ if is_challenge(status, &challenges) => match Demand::of(&challenges, site) {
                     Ok(demand) => {
                         session
                             .next(&means, pass.as_ref(), &demand, &challenges, &mut tried)
@@ -222,6 +278,7 @@ impl Exchange {
                     Err(problem) => {
                         let mut failure = self.failure(repository, site, answer).await;
                         failure.fault.happened.push_str(&format!(", {problem}"));
+                        failure.unchallenged = challenges.is_empty();
                         return Err(failure);
                     }
                 },
@@ -239,7 +296,7 @@ impl Exchange {
                 Err(fault) => {
                     return Err(Failure {
                         status: Some(status),
-                        fault: self.noted(repository, fault),
+                        ..self.noted(repository, fault).into()
                     });
                 }
             }
@@ -247,7 +304,7 @@ impl Exchange {
     }
 
     /// HEAD, and GET where that fails in any way that a GET may not: registries answer HEAD with 403,
-    /// 404, 405 and worse where GET works, and an error to GET comes with its reasons.
+    /// 404, 405 and worse, or not at all, where GET works, and an error to GET comes with its reasons.
     pub(super) async fn head_or_get(
         &self,
         repository: &Repository,
@@ -257,13 +314,11 @@ impl Exchange {
             Ok(answer) => return Ok(answer),
             Err(failure) => failure,
         };
-        match failure.status {
-            None | Some(StatusCode::UNAUTHORIZED | StatusCode::TOO_MANY_REQUESTS) => Err(failure.fault),
-            Some(_) => {
-                question.method = Method::GET;
-                Ok(self.ask(repository, &question).await?)
-            }
+        if !failure.leaves_hope_for_get() {
+            return Err(failure.fault);
         }
+        question.method = Method::GET;
+        Ok(self.ask(repository, &question).await?)
     }
 
     /// The failure that an answer is, with what would be right.
@@ -291,7 +346,7 @@ impl Exchange {
         let fault = answer.into_fault(remedy).await;
         Failure {
             status: Some(status),
-            fault: self.noted(repository, fault),
+            ..self.noted(repository, fault).into()
         }
     }
 
@@ -310,6 +365,20 @@ impl Exchange {
         }
         fault
     }
+}
+
+/// Whether an answer wants another authorisation: a 401, or the 403 that RFC 6750 section 3.1 has for a
+/// token whose scope does not suffice.
+fn is_challenge(status: StatusCode, challenges: &[Challenge]) -> bool {
+    let too_narrow = |challenge: &Challenge| challenge.parameter("error") == Some("insufficient_scope");
+    status == StatusCode::UNAUTHORIZED
+        || (status == StatusCode::FORBIDDEN && challenges.iter().any(too_narrow))
+}
+
+/// Whether a storage answers so to a link that has expired: 403 mostly, 400 where the key that signed it
+/// has, and 401, 404 or 410 at some.
+fn may_be_expired(status: StatusCode) -> bool {
+    matches!(status.as_u16(), 400 | 401 | 403 | 404 | 410)
 }
 
 fn awaits_values(repository: &Repository) -> Fault {

@@ -3,6 +3,7 @@
 use std::{error::Error as StdError, io};
 
 use http::StatusCode;
+use rustls::AlertDescription;
 use serde_json::Value;
 use url::Url;
 
@@ -46,7 +47,7 @@ pub(crate) fn quoted(text: &str) -> String {
 /// What a registry or token server says of an error: the distribution-spec's envelope
 /// (`{"errors": [{"code", "message"}]}`), the shapes that token servers use, or the beginning of the
 /// body.
-pub(super) fn said(body: &[u8]) -> String {
+pub(crate) fn said(body: &[u8]) -> String {
     let text = String::from_utf8_lossy(body);
     let Ok(value) = serde_json::from_slice::<Value>(body) else {
         return quoted(&text);
@@ -91,7 +92,24 @@ pub(super) fn of_transport(asked: &str, host: &str, error: &reqwest::Error) -> F
             ),
             rustls::Error::InvalidCertificate(problem) => (
                 format!("the certificate of {host} is not accepted: {problem}"),
-                "renew the certificate, or add the authority that signed it to the CA files".to_owned(),
+                format!(
+                    "renew the certificate, or add the authority that signed it: to the CA files, or for {host} alone as a .crt in its directory under certs-dir"
+                ),
+            ),
+            rustls::Error::AlertReceived(
+                alert @ (AlertDescription::CertificateRequired
+                | AlertDescription::BadCertificate
+                | AlertDescription::CertificateExpired
+                | AlertDescription::CertificateUnknown
+                | AlertDescription::UnknownCA
+                | AlertDescription::HandshakeFailure),
+            ) => (
+                format!(
+                    "{host} ended the TLS handshake ({alert:?}): it may want a client certificate, or another one"
+                ),
+                format!(
+                    "put a client certificate that {host} accepts into its directory under certs-dir, as NAME.cert and NAME.key"
+                ),
             ),
             other => (
                 format!("the TLS handshake with {host} failed: {other}"),
@@ -158,7 +176,7 @@ fn find<'a, E: StdError + 'static>(error: &'a (dyn StdError + 'static)) -> Optio
 }
 
 /// The text of the innermost error, which says most; the outer ones repeat the URL.
-fn cause(error: &(dyn StdError + 'static)) -> String {
+pub(super) fn cause(error: &(dyn StdError + 'static)) -> String {
     chain(error)
         .last()
         .map(|error| quoted(&error.to_string()))

@@ -6,27 +6,40 @@
 
 use std::{
     collections::HashMap,
-    fs, io,
-    os::unix::fs::MetadataExt,
-    path::{Path, PathBuf},
+    fs,
+    path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
-    time::SystemTime,
 };
 
+use super::stamp::Stamp;
 use crate::domain::Scope;
 
-mod config;
+pub(crate) mod config;
+mod glob;
+mod helper;
+mod process;
 
 pub(super) use config::Credential;
 pub use config::InvalidConfig;
 
 use config::Config;
+use helper::Helpers;
 
 /// The credentials of all scopes.
 #[derive(Debug)]
 pub struct Keyring {
     files: Mutex<Vec<File>>,
     scopes: Mutex<HashMap<Scope, Arc<Config>>>,
+    helpers: Helpers,
+}
+
+/// What was found for a repository.
+#[derive(Debug)]
+pub(super) struct Found {
+    /// The credentials, the most specific first; none: it is asked anonymously.
+    pub(super) credentials: Vec<Credential>,
+    /// What credential helpers failed with, for people.
+    pub(super) problems: Vec<String>,
 }
 
 /// One of the daemon's own files, as it was when last read.
@@ -35,15 +48,9 @@ struct File {
     path: PathBuf,
     /// `None`: it wasn't there.
     stamp: Option<Stamp>,
+    /// Its stamp when somebody last looked for changes.
+    seen: Option<Stamp>,
     config: Arc<Config>,
-}
-
-/// What changes when a file does; a mounted Secret is replaced by another inode.
-#[derive(Debug, Clone, Copy, PartialEq, Eq)]
-struct Stamp {
-    modified: Option<SystemTime>,
-    length: u64,
-    inode: u64,
 }
 
 impl Keyring {
@@ -52,6 +59,7 @@ impl Keyring {
     /// earlier file goes first.
     pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
         let files = files.into_iter().map(|path| File {
+            seen: Stamp::of(&path).ok().flatten(),
             path,
             stamp: None,
             config: Arc::default(),
@@ -59,6 +67,7 @@ impl Keyring {
         Self {
             files: Mutex::new(files.collect()),
             scopes: Mutex::default(),
+            helpers: Helpers::default(),
         }
     }
 
@@ -71,7 +80,14 @@ impl Keyring {
         if scope.is_daemon() {
             return Err(InvalidConfig::daemon_scope());
         }
-        let (config, _) = Config::parse(config)?;
+        let mut config = Config::parse(config)?;
+        // Whoever may fetch may not choose what the daemon runs.
+        if config.drop_helpers() {
+            tracing::warn!(
+                scope = crate::registry::fault::quoted(&scope.0),
+                "credential helpers (credsStore, credHelpers) that come by Fetch are never run"
+            );
+        }
         let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
         let differs = scopes.get(scope).is_none_or(|old| **old != config);
         if differs {
@@ -92,22 +108,54 @@ impl Keyring {
         scope.is_daemon() || scopes.contains_key(scope)
     }
 
-    /// The credentials that a scope has for a repository, the most specific first; none: it is asked
-    /// anonymously. `None`: the values of the scope are not here, so that nothing may be asked.
-    pub(super) fn candidates(
-        &self,
-        scope: &Scope,
-        registry: &str,
-        repository: &str,
-    ) -> Option<Vec<Credential>> {
-        let configs = if scope.is_daemon() {
+    /// Whether a file of the daemon's own has changed since this was last asked. It looks at the files'
+    /// stamps only, and reads nothing.
+    pub fn files_have_changed(&self) -> bool {
+        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut changed = false;
+        for file in files.iter_mut() {
+            let stamp = Stamp::of(&file.path).ok().flatten();
+            changed |= stamp != file.seen;
+            file.seen = stamp;
+        }
+        changed
+    }
+
+    /// What a scope has for a repository: what credential helpers give goes before what is written in
+    /// files. `None`: the values of the scope are not here, so that nothing may be asked.
+    pub(super) async fn lookup(&self, scope: &Scope, registry: &str, repository: &str) -> Option<Found> {
+        let configs = self.configs(scope)?;
+        let mut found = Found {
+            credentials: Vec::new(),
+            problems: Vec::new(),
+        };
+        for name in configs.iter().filter_map(|config| config.helper(registry)) {
+            match self.helpers.get(name, registry).await {
+                Ok(credential) => found.credentials.extend(credential),
+                Err(problem) => found.problems.push(problem),
+            }
+        }
+        for credential in config::candidates(&configs, registry, repository) {
+            if !found.credentials.contains(&credential) {
+                found.credentials.push(credential);
+            }
+        }
+        Some(found)
+    }
+
+    /// A registry has refused what was found: helpers are asked again.
+    pub(super) fn refused(&self, registry: &str) {
+        self.helpers.refused(registry);
+    }
+
+    fn configs(&self, scope: &Scope) -> Option<Vec<Arc<Config>>> {
+        Some(if scope.is_daemon() {
             let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
             files.iter_mut().map(|file| Arc::clone(file.refresh())).collect()
         } else {
             let scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
             vec![Arc::clone(scopes.get(scope)?)]
-        };
-        Some(config::candidates(&configs, registry, repository))
+        })
     }
 }
 
@@ -115,8 +163,7 @@ impl File {
     /// The file's config as it is now.
     fn refresh(&mut self) -> &Arc<Config> {
         let stamp = match Stamp::of(&self.path) {
-            Ok(stamp) => Some(stamp),
-            Err(error) if error.kind() == io::ErrorKind::NotFound => None,
+            Ok(stamp) => stamp,
             Err(error) => {
                 tracing::warn!(file = %self.path.display(), %error, "cannot look at a file with credentials");
                 return &self.config;
@@ -134,15 +181,7 @@ impl File {
         }
         let read = fs::read(&self.path).map_err(|error| error.to_string());
         match read.and_then(|bytes| Config::parse(&bytes).map_err(|error| error.to_string())) {
-            Ok((config, helpers)) => {
-                if helpers {
-                    tracing::warn!(
-                        file = %self.path.display(),
-                        "credential helpers (credsStore, credHelpers) are not supported and are ignored"
-                    );
-                }
-                self.config = Arc::new(config);
-            }
+            Ok(config) => self.config = Arc::new(config),
             // A file is often seen while somebody writes it; what it held is better than nothing.
             Err(problem) => {
                 tracing::warn!(
@@ -153,17 +192,6 @@ impl File {
             }
         }
         &self.config
-    }
-}
-
-impl Stamp {
-    fn of(path: &Path) -> io::Result<Self> {
-        let metadata = fs::metadata(path)?;
-        Ok(Self {
-            modified: metadata.modified().ok(),
-            length: metadata.len(),
-            inode: metadata.ino(),
-        })
     }
 }
 

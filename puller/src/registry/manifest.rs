@@ -80,6 +80,14 @@ enum Kind {
 }
 
 impl Manifest {
+    /// The fault that a document of Docker's schema 1 is, if it and its registry say that it is one. Asked
+    /// of bytes that are not those of their digest: a signed one has the digest of what is signed.
+    pub(super) fn refused_as_schema_1(raw: &RawManifest, asked: &str) -> Option<Fault> {
+        let told = SCHEMA_1.contains(&essence(&raw.content_type).as_str());
+        let wire: Wire = serde_json::from_slice(&raw.bytes).ok().filter(|_| told)?;
+        (wire.schema_version == Some(1)).then(|| schema_1(asked))
+    }
+
     /// Makes sense of a document. `asked` begins the faults, such as `the manifest of quay.io/a/b:v1`.
     ///
     /// # Errors
@@ -92,7 +100,8 @@ impl Manifest {
         }
         let wire: Wire = serde_json::from_slice(&raw.bytes).map_err(|error| {
             let problem = format!(
-                "it is no manifest, its type is {content_type:?}: {}",
+                "it is no manifest, its type is {:?}: {}",
+                fault::quoted(&content_type),
                 fault::quoted(&error.to_string())
             );
             unsupported(asked, problem)
@@ -213,7 +222,7 @@ fn unsupported(asked: &str, happened: impl Into<String>) -> Fault {
 fn schema_1(asked: &str) -> Fault {
     unsupported(
         asked,
-        "it is a Docker manifest of schema 1, which is obsolete; push the image anew",
+        "it is a Docker manifest of schema 1 (schema1), which is obsolete; push the image anew",
     )
 }
 

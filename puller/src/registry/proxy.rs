@@ -162,4 +162,81 @@ mod tests {
         );
         task.abort();
     }
+
+    /// A proxy that refuses, and the first line of each request that it gets.
+    async fn refusing() -> (String, tokio::sync::mpsc::UnboundedReceiver<String>) {
+        use tokio::io::{AsyncBufReadExt as _, AsyncWriteExt as _, BufReader};
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let url = format!("http://{}", listener.local_addr().unwrap());
+        let (lines, received) = tokio::sync::mpsc::unbounded_channel();
+        tokio::spawn(async move {
+            while let Ok((connection, _)) = listener.accept().await {
+                let mut connection = BufReader::new(connection);
+                let mut line = String::new();
+                connection.read_line(&mut line).await.unwrap();
+                // Kept before it is answered, so that who has the answer finds it.
+                if lines.send(line).is_err() {
+                    return;
+                }
+                let refusal = b"HTTP/1.1 502 Bad Gateway\r\ncontent-length: 0\r\nconnection: close\r\n\r\n";
+                connection.write_all(refusal).await.unwrap();
+            }
+        });
+        (url, received)
+    }
+
+    #[tokio::test]
+    async fn each_variable_means_its_scheme_and_no_proxy_its_hosts() {
+        let _ = rustls::crypto::aws_lc_rs::default_provider().install_default();
+        let (proxy, mut received) = refusing().await;
+        let http = "http://reg.invalid/";
+        let https = "https://reg.invalid/";
+        let inside = "http://10.1.2.3/";
+        for (set, except, url, asked) in [
+            ("HTTP_PROXY", "", http, true),
+            ("HTTP_PROXY", "", https, false),
+            ("HTTPS_PROXY", "", https, true),
+            ("HTTPS_PROXY", "", http, false),
+            ("https_proxy", "", https, true),
+            ("ALL_PROXY", "", http, true),
+            ("all_proxy", "", https, true),
+            ("ALL_PROXY", "other.invalid", https, true),
+            ("ALL_PROXY", "other.invalid, reg.invalid", https, false),
+            ("ALL_PROXY", "invalid", https, false),
+            ("ALL_PROXY", ".invalid", https, false),
+            ("ALL_PROXY", "eg.invalid", https, true),
+            ("ALL_PROXY", "*", https, false),
+            ("ALL_PROXY", "10.1.0.0/16", inside, false),
+            ("ALL_PROXY", "10.2.0.0/16", inside, true),
+            ("ALL_PROXY", "10.1.2.3", inside, false),
+            ("ALL_PROXY", "", "https://[::1]:1/", false),
+        ] {
+            for no_proxy in ["NO_PROXY", "no_proxy"] {
+                let proxies = Proxies::of(|name| {
+                    let value = if name == set {
+                        &proxy
+                    } else if name == no_proxy {
+                        except
+                    } else {
+                        return None;
+                    };
+                    Some(value.to_owned())
+                })
+                .unwrap();
+                let client = proxies
+                    .apply(reqwest::Client::builder())
+                    // Nobody is at the addresses that are asked directly.
+                    .connect_timeout(std::time::Duration::from_millis(500))
+                    .build()
+                    .unwrap();
+                // Whatever came of it: what counts is who was asked.
+                let _ = client.get(url).send().await;
+                let line = received.try_recv().ok();
+                assert_eq!(line.is_some(), asked, "{set}, {no_proxy}={except}: {url}");
+                if let Some(line) = line.filter(|_| url == https) {
+                    assert!(line.starts_with("CONNECT reg.invalid:443 "), "{line}");
+                }
+            }
+        }
+    }
 }

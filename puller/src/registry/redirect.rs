@@ -16,9 +16,10 @@ pub(super) fn is_redirect(status: StatusCode) -> bool {
 ///
 /// # Errors
 /// It leads nowhere that we go; the text completes "answered 307 …".
-pub(super) fn next(from: &Url, location: Option<&HeaderValue>, plain: bool) -> Result<Url, String> {
+pub(crate) fn next(from: &Url, location: Option<&HeaderValue>, plain: bool) -> Result<Url, String> {
     let location = location.ok_or("without saying where to")?;
-    let location = location.to_str().map_err(|_| "to something that is no URL")?;
+    // Not by `to_str`: a name beyond ASCII is often sent as it is.
+    let location = std::str::from_utf8(location.as_bytes()).map_err(|_| "to something that is no URL")?;
     let mut to = from
         .join(location)
         .map_err(|error| format!("to something that is no URL: {error}"))?;
@@ -46,7 +47,7 @@ pub(super) fn strip_userinfo(url: &mut Url) -> Result<(), ()> {
 }
 
 /// Whether credentials for one URL may be sent to the other.
-pub(super) fn same_origin(a: &Url, b: &Url) -> bool {
+pub(crate) fn same_origin(a: &Url, b: &Url) -> bool {
     a.scheme() == b.scheme() && a.host() == b.host() && a.port_or_known_default() == b.port_or_known_default()
 }
 
@@ -68,6 +69,9 @@ mod tests {
             ("\\\\cdn.io\\x", "https://cdn.io/x"),
             ("https://cdn.io/x?sig=1#f", "https://cdn.io/x?sig=1"),
             ("https://user:pass@cdn.io/x", "https://cdn.io/x"),
+            ("?y=z", "https://reg.io:5000/v2/a/blobs/x?y=z"),
+            ("../up", "https://reg.io:5000/v2/a/up"),
+            ("HTTPS://CDN.io:443/x", "https://cdn.io/x"),
         ] {
             assert_eq!(follow(location, false).as_deref(), Ok(url), "{location}");
         }
@@ -86,6 +90,11 @@ mod tests {
         }
         let from = Url::parse("https://reg.io/").unwrap();
         assert!(next(&from, None, false).is_err());
+        let beyond_ascii = HeaderValue::from_bytes("/sch\u{f6}n".as_bytes()).unwrap();
+        assert_eq!(
+            next(&from, Some(&beyond_ascii), false).unwrap().as_str(),
+            "https://reg.io/sch%C3%B6n"
+        );
         assert!(next(&from, Some(&HeaderValue::from_bytes(b"/\xff").unwrap()), false).is_err());
     }
 

@@ -6,10 +6,10 @@ use http::HeaderMap;
 
 /// The longest pause that a registry can ask for: a header that is wrong, or hostile, must not stop us
 /// for a day.
-pub(super) const LONGEST: Duration = Duration::from_secs(3600);
+pub(crate) const LONGEST: Duration = Duration::from_secs(3600);
 
 /// The pause that an answer asks for, at most [`LONGEST`].
-pub(super) fn of(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
+pub(crate) fn of(headers: &HeaderMap, now: SystemTime) -> Option<Duration> {
     let value = headers.get(http::header::RETRY_AFTER)?;
     parse(&String::from_utf8_lossy(value.as_bytes()), now)
 }

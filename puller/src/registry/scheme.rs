@@ -64,9 +64,11 @@ impl Schemes {
         })
     }
 
-    /// Whether TLS is to be spoken with this registry. `url` is its `https` URL.
-    pub(super) async fn is_tls(&self, url: &Url, guard: &Guard, reach: Reach) -> bool {
-        if !self.may_be_plain(url) {
+    /// Whether TLS is to be spoken with this registry. `url` is its `https` URL; one that is
+    /// `insecure` may use plain HTTP whatever the settings say.
+    pub(super) async fn is_tls(&self, url: &Url, guard: &Guard, reach: Reach, insecure: bool) -> bool {
+        let listed = self.may_be_plain(url);
+        if !listed && !insecure {
             return true;
         }
         let name = super::fault::authority(url);
@@ -79,8 +81,9 @@ impl Schemes {
             }
         }
         let Some(tls) = self.probe(url, guard, reach).await else {
-            // Nobody is there (now). The request itself will say so.
-            return false;
+            // Nobody is there (now), or only a proxy gets there. The request itself will say so; of a
+            // host that nobody listed as plain, without our credentials in clear.
+            return !listed;
         };
         tracing::debug!(registry = name, tls, "found out whether the registry speaks TLS");
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);

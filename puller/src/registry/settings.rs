@@ -17,6 +17,9 @@ pub struct Settings {
     pub plain_http: Vec<String>,
     /// PEM files with authorities to be trusted beside the system's.
     pub ca_files: Vec<PathBuf>,
+    /// Where hosts have directories with certificates of their own, as in containers-certs.d(5). The
+    /// first that has one for a host counts.
+    pub certs_dirs: Vec<PathBuf>,
     /// Which hosts may be at private or loopback addresses.
     pub allow_private: AllowPrivate,
     /// An attempt ends when nothing moved for so long. There is no limit on the whole.
@@ -32,6 +35,7 @@ impl Default for Settings {
         Self {
             plain_http: Vec::new(),
             ca_files: Vec::new(),
+            certs_dirs: Vec::new(),
             allow_private: AllowPrivate::default(),
             idle_timeout: DEFAULT_IDLE,
             connect_timeout: DEFAULT_CONNECT,

@@ -22,6 +22,8 @@ pub(super) struct Site {
     pub(super) base: Url,
     /// What its requests may reach.
     pub(super) reach: Reach,
+    /// Whether it may have any certificate.
+    pub(super) insecure: bool,
     /// Whose credentials are used, as messages say it.
     pub(super) whose: String,
 }
@@ -45,7 +47,7 @@ impl Site {
             Some(host) => guard.reach_of(&host).await,
             None => Reach::Public,
         };
-        if !schemes.is_tls(&base, guard, reach).await {
+        if !schemes.is_tls(&base, guard, reach, repository.insecure).await {
             // Not by changing the scheme, which would lose a port that is the other scheme's default.
             base = parse("http")?;
         }
@@ -53,6 +55,7 @@ impl Site {
             registry: registry.clone(),
             base,
             reach,
+            insecure: repository.insecure,
             whose: whose(&repository.scope),
         })
     }
@@ -110,6 +113,7 @@ mod tests {
             registry: "reg.io".into(),
             base: base.parse().unwrap(),
             reach: Reach::Public,
+            insecure: false,
             whose: String::new(),
         }
     }

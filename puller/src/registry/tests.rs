@@ -23,6 +23,7 @@ mod authorisation;
 mod blobs;
 mod documents;
 mod places;
+mod tls;
 mod waits;
 
 /// Long enough for a busy machine, so that only a wait that hangs ends by it.
@@ -135,7 +136,9 @@ fn repository(registry: &str) -> Repository {
     Repository {
         registry: registry.to_owned(),
         path: "team/app".to_owned(),
+        insecure: false,
         scope: Scope::default(),
+        by_tag: true,
         activity: Arc::default(),
     }
 }

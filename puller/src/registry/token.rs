@@ -8,12 +8,14 @@ use std::{
 
 use base64::{Engine as _, engine::general_purpose::STANDARD};
 use http::{HeaderMap, HeaderValue, Method, StatusCode};
+use jiff::Timestamp;
 use serde_json::Value;
 use url::{Url, form_urlencoded};
 
 use super::{
     fault,
     keyring::Credential,
+    redirect,
     site::Site,
     wire::{Answer, Call, Wire},
 };
@@ -27,6 +29,9 @@ const CAP: usize = 1 << 20;
 
 /// The life of a token that does not tell its own (Token Authentication Specification).
 const UNTOLD_LIFE: Duration = Duration::from_secs(60);
+
+/// Longer than any token lives; keeps the arithmetic of times from overflowing.
+pub(crate) const LONGEST_LIFE: Duration = Duration::from_secs(30 * 86_400);
 
 /// A token is not used in the last part of its life, since a request takes time to arrive: a tenth, and
 /// at most this.
@@ -75,6 +80,8 @@ pub(super) async fn fetch(
         form: None,
         plain: site.is_plain(),
         reach: site.reach,
+        // A token server of its own is not the endpoint that was called insecure.
+        insecure: site.insecure && redirect::same_origin(&realm.url, &site.base),
         activity,
     };
     let service = realm.service.as_deref();
@@ -198,7 +205,8 @@ async fn read(answer: Answer, site: &Site) -> Result<Token, Fault> {
         }
         fault
     })?;
-    let (token, life) = parse(&body).ok_or_else(|| registry_error("the answer holds no token".to_owned()))?;
+    let (token, life) = parse(&body, Timestamp::now())
+        .ok_or_else(|| registry_error("the answer holds no token".to_owned()))?;
     let header = bearer(&token)
         .ok_or_else(|| registry_error("the token holds characters that no header may have".to_owned()))?;
     Ok(Token {
@@ -208,9 +216,10 @@ async fn read(answer: Answer, site: &Site) -> Result<Token, Fault> {
 }
 
 /// Token and life from a token server's answer. `token` goes before `access_token`.
-fn parse(body: &[u8]) -> Option<(String, Duration)> {
-    /// Longer than any token lives; keeps the arithmetic of times from overflowing.
-    const LONGEST_LIFE: f64 = 30.0 * 86_400.0;
+///
+/// The life is what is left of it now, if the answer says when it began: caches give the same token
+/// again. A token that would be over already tells of a clock that is wrong, and counts as new.
+pub(crate) fn parse(body: &[u8], now: Timestamp) -> Option<(String, Duration)> {
     let value: Value = serde_json::from_slice(body).ok()?;
     let given = |name: &str| {
         value
@@ -224,9 +233,20 @@ fn parse(body: &[u8]) -> Option<(String, Duration)> {
         Some(number) => number.as_f64(),
         None => None,
     };
-    let life = life.filter(|life: &f64| *life > 0.0).map_or(UNTOLD_LIFE, |life| {
-        Duration::from_secs_f64(life.min(LONGEST_LIFE))
-    });
+    let life = life
+        .filter(|life: &f64| *life > 0.0)
+        .map(|life| Duration::try_from_secs_f64(life).map_or(LONGEST_LIFE, |life| life.min(LONGEST_LIFE)))
+        .filter(|life| !life.is_zero())
+        .unwrap_or(UNTOLD_LIFE);
+    let issued = value.get("issued_at").and_then(Value::as_str);
+    let age = issued
+        .and_then(|issued| issued.parse::<Timestamp>().ok())
+        .and_then(|issued| Duration::try_from(now.duration_since(issued)).ok())
+        .unwrap_or_default();
+    let life = life
+        .checked_sub(age)
+        .filter(|left| !left.is_zero())
+        .unwrap_or(life);
     Some((token.to_owned(), life))
 }
 
@@ -262,12 +282,32 @@ mod tests {
             (r#"{}"#, None),
             ("<html>", None),
         ] {
-            let found = parse(body.as_bytes());
+            let found = parse(body.as_bytes(), Timestamp::now());
             assert_eq!(
                 found.as_ref().map(|(t, life)| (t.as_str(), *life)),
                 token,
                 "{body}"
             );
+        }
+    }
+
+    #[test]
+    fn a_life_begins_when_the_token_was_issued() {
+        let now: Timestamp = "2026-01-01T00:05:00Z".parse().unwrap();
+        for (issued, left) in [
+            ("2026-01-01T00:04:00Z", 240),
+            ("2026-01-01T01:04:00+01:00", 240),
+            ("2026-01-01T00:05:00.000Z", 300),
+            // Clocks that go wrong by much, in either direction, and what is no time.
+            ("2026-01-01T00:06:00Z", 300),
+            ("2026-01-01T00:00:00Z", 300),
+            ("1970-01-01T00:00:00Z", 300),
+            ("yesterday", 300),
+            ("", 300),
+        ] {
+            let answer = serde_json::json!({"token": "t", "expires_in": 300, "issued_at": issued});
+            let (_, life) = parse(answer.to_string().as_bytes(), now).unwrap();
+            assert_eq!(life.as_secs(), left, "{issued}");
         }
     }
 
@@ -303,8 +343,10 @@ mod tests {
     proptest! {
         #[test]
         fn nothing_makes_it_panic(body in "\\PC{0,60}", life in any::<f64>()) {
-            parse(body.as_bytes());
-            parse(serde_json::json!({"token": "t", "expires_in": life}).to_string().as_bytes());
+            let now = Timestamp::now();
+            parse(body.as_bytes(), now);
+            let told = serde_json::json!({"token": "t", "expires_in": life, "issued_at": body});
+            parse(told.to_string().as_bytes(), now);
         }
     }
 }

@@ -1,17 +1,19 @@
 //! [`Registry`] over HTTP: the OCI distribution-spec's pull part, and what Docker's registries do
 //! beside it.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, sync::Arc};
 
 use bytes::Bytes;
 use futures_util::future::BoxFuture;
-use http::{Method, StatusCode, header::CONTENT_TYPE};
+use http::{Method, StatusCode};
+use serde::de::IgnoredAny;
 
 use super::{
     BlobStream, RawManifest, Registry, Repository,
     exchange::{Exchange, Question},
-    fault,
     keyring::Keyring,
+    looks::Looks,
+    manifest::Manifest,
     range,
     settings::Settings,
     wire::Answer,
@@ -42,65 +44,50 @@ impl Transport {
     }
 
     async fn digest_of_tag(&self, repository: &Repository, tag: &str) -> Result<Digest, Fault> {
-        let told = |answer: &Answer| {
-            let value = answer.headers().get(CONTENT_DIGEST)?.to_str().ok()?;
-            value.trim().parse::<Digest>().ok()
-        };
-        let answer = self
-            .0
-            .head_or_get(repository, Question::manifest(Method::HEAD, tag))
-            .await?;
-        if answer.was_head()
-            && let Some(digest) = told(&answer)
-        {
-            return Ok(digest);
+        let question = Question::manifest(Method::HEAD, tag);
+        let answer = self.0.head_or_get(repository, question).await?;
+        if !answer.was_head() {
+            return digest_of(answer).await;
         }
-        let answer = if answer.was_head() {
-            let question = Question::manifest(Method::GET, tag);
-            self.0
-                .ask(repository, &question)
-                .await
-                .map_err(|failure| failure.fault)?
-        } else {
-            answer
-        };
-        let told = told(&answer);
-        let (about, bytes) = document(answer).await?;
-        match told {
-            Some(told) => about.verified(&told, &bytes).map(|()| told),
-            None => Ok(Digest::sha256(&bytes)),
+        match told(&answer) {
+            Some(digest) => Ok(digest),
+            None => self.digest_by_get(repository, tag).await,
         }
+    }
+
+    async fn digest_by_get(&self, repository: &Repository, tag: &str) -> Result<Digest, Fault> {
+        let question = Question::manifest(Method::GET, tag);
+        digest_of(self.0.ask(repository, &question).await?).await
     }
 
     async fn blob_from(
         &self,
         repository: &Repository,
         digest: &Digest,
+        size: u64,
         offset: u64,
     ) -> Result<BlobStream, Fault> {
         let name = digest.to_string();
         if offset > 0 {
-            match self
-                .0
-                .ask(repository, &Question::blob(Method::GET, &name, offset))
-                .await
-            {
-                Ok(answer) if answer.status() != StatusCode::PARTIAL_CONTENT => return Ok(stream(answer, 0)),
-                Ok(answer) if range::start_of(answer.headers()) == Some(offset) => {
+            let question = Question::blob(Method::GET, &name, offset);
+            match self.0.ask(repository, &question).await {
+                Ok(answer) if answer.status() != StatusCode::PARTIAL_CONTENT => {
+                    return whole(answer, size).await;
+                }
+                Ok(answer) if range::start_of(answer.headers(), size) == Some(offset) => {
                     return Ok(stream(answer, offset));
                 }
                 // A part that does not say which, or is not the one: asked for the whole instead.
                 Ok(_) => {}
-                Err(failure) if failure.status == Some(StatusCode::RANGE_NOT_SATISFIABLE) => {}
+                Err(failure) if failure.status.is_some_and(range::is_why_refused) => {}
                 Err(failure) => return Err(failure.fault),
             }
         }
-        let answer = self
-            .0
-            .ask(repository, &Question::blob(Method::GET, &name, 0))
-            .await;
-        let answer = answer?;
-        if answer.status() == StatusCode::PARTIAL_CONTENT && range::start_of(answer.headers()) != Some(0) {
+        let question = Question::blob(Method::GET, &name, 0);
+        let answer = self.0.ask(repository, &question).await?;
+        if answer.status() == StatusCode::PARTIAL_CONTENT
+            && range::start_of(answer.headers(), size) != Some(0)
+        {
             return Err(Fault::new(
                 Reason::RegistryError,
                 answer.asked(),
@@ -111,56 +98,118 @@ impl Transport {
                 "look for a proxy or cache that adds ranges",
             ));
         }
-        Ok(stream(answer, 0))
+        whole(answer, size).await
+    }
+}
+
+/// The digest that an answer says its document has.
+fn told(answer: &Answer) -> Option<Digest> {
+    let value = answer.headers().get(CONTENT_DIGEST)?.to_str().ok()?;
+    value.trim().parse().ok()
+}
+
+/// The digest of the manifest that an answer holds.
+async fn digest_of(answer: Answer) -> Result<Digest, Fault> {
+    let told = told(&answer);
+    let (about, bytes) = document(answer).await?;
+    match told {
+        Some(told) => {
+            about.manifest(&told, bytes)?;
+            Ok(told)
+        }
+        // Any bytes have a digest, those of a log-in page too, which will go away by itself.
+        None if is_object(&bytes) => Ok(Digest::sha256(&bytes)),
+        None => Err(about.is_no_manifest(&bytes)),
+    }
+}
+
+/// An answer that is to be the whole blob. One of another length is not it, and none of it is taken.
+async fn whole(mut answer: Answer, size: u64) -> Result<BlobStream, Fault> {
+    match answer.length() {
+        Some(length) if length != size && answer.status() != StatusCode::PARTIAL_CONTENT => {
+            let looks = Looks::of(&answer);
+            // The beginning is for the message only.
+            let start = answer.chunk().await.ok().flatten().unwrap_or_default();
+            Err(Fault::new(
+                Reason::DigestMismatch,
+                answer.asked(),
+                format!(
+                    "the answer has {length} bytes, the blob's descriptor says {size}; {}",
+                    looks.with(&start)
+                ),
+                SERVES_ELSE,
+            ))
+        }
+        _ => Ok(stream(answer, 0)),
     }
 }
 
 fn stream(answer: Answer, start: u64) -> BlobStream {
     BlobStream {
         start,
+        mirror: None,
+        looks: Looks::of(&answer),
         chunks: answer.into_chunks(),
     }
 }
 
+/// What to do about bytes that are not those that were asked for.
+const SERVES_ELSE: &str = "look for a proxy, mirror or storage that serves something else";
+
 /// What a fault says of a document's answer.
 struct About {
     asked: String,
-    content_type: String,
-    quotable: bool,
+    looks: Looks,
 }
 
 impl About {
+    fn is_no_manifest(&self, bytes: &[u8]) -> Fault {
+        Fault::new(
+            Reason::RegistryError,
+            self.asked.as_str(),
+            format!("the answer is no manifest; {}", self.looks.with(bytes)),
+            "look for a proxy or a log-in page that answers in the registry's place",
+        )
+    }
+
+    /// A manifest, if it is the one of this digest.
+    fn manifest(&self, digest: &Digest, bytes: Bytes) -> Result<RawManifest, Fault> {
+        let raw = RawManifest {
+            content_type: self.looks.content_type().to_owned(),
+            bytes,
+        };
+        self.verified(digest, &raw.bytes)
+            .map_err(|fault| Manifest::refused_as_schema_1(&raw, &self.asked).unwrap_or(fault))?;
+        Ok(raw)
+    }
+
     fn verified(&self, wanted: &Digest, bytes: &[u8]) -> Result<(), Fault> {
         let found = wanted.of_same_kind(bytes);
         if found == *wanted {
             return Ok(());
         }
-        let mut happened = format!(
-            "the answer's digest is {found}, not {wanted}; its type is {:?}",
-            self.content_type
+        let happened = format!(
+            "the answer's digest is {found}, not {wanted}; {}",
+            self.looks.with(bytes)
         );
-        if self.quotable {
-            let start = &bytes[..bytes.len().min(80)];
-            happened.push_str(&format!(", it begins {:?}", String::from_utf8_lossy(start)));
-        }
         Err(Fault::new(
             Reason::DigestMismatch,
             self.asked.as_str(),
             happened,
-            "look for a proxy, mirror or storage that serves something else",
+            SERVES_ELSE,
         ))
     }
 }
 
+/// Whether it is a JSON object, as manifests and indexes are.
+fn is_object(bytes: &[u8]) -> bool {
+    serde_json::from_slice::<BTreeMap<String, IgnoredAny>>(bytes).is_ok()
+}
+
 async fn document(answer: Answer) -> Result<(About, Bytes), Fault> {
-    let content_type = answer
-        .headers()
-        .get(CONTENT_TYPE)
-        .and_then(|value| value.to_str().ok());
     let about = About {
         asked: answer.asked().to_owned(),
-        content_type: fault::quoted(content_type.unwrap_or_default()),
-        quotable: answer.at_home,
+        looks: Looks::of(&answer),
     };
     let bytes = answer.into_bytes(DOCUMENT_CAP).await?;
     Ok((about, bytes))
@@ -175,6 +224,14 @@ impl Registry for Transport {
         Box::pin(self.digest_of_tag(repository, tag))
     }
 
+    fn reread<'a>(
+        &'a self,
+        repository: &'a Repository,
+        tag: &'a str,
+    ) -> BoxFuture<'a, Result<Digest, Fault>> {
+        Box::pin(self.digest_by_get(repository, tag))
+    }
+
     fn manifest<'a>(
         &'a self,
         repository: &'a Repository,
@@ -187,11 +244,7 @@ impl Registry for Transport {
                 .ask(repository, &Question::manifest(Method::GET, &name))
                 .await;
             let (about, bytes) = document(answer?).await?;
-            about.verified(digest, &bytes)?;
-            Ok(RawManifest {
-                bytes,
-                content_type: about.content_type,
-            })
+            about.manifest(digest, bytes)
         })
     }
 
@@ -233,9 +286,10 @@ impl Registry for Transport {
         &'a self,
         repository: &'a Repository,
         digest: &'a Digest,
+        size: u64,
         offset: u64,
     ) -> BoxFuture<'a, Result<BlobStream, Fault>> {
-        Box::pin(self.blob_from(repository, digest, offset))
+        Box::pin(self.blob_from(repository, digest, size, offset))
     }
 
     fn has_blob<'a>(

@@ -16,7 +16,8 @@ use tokio::time::timeout;
 use url::Url;
 
 use super::{
-    address::{Guard, Reach, Resolver},
+    address::{Guard, Reach},
+    clients::{Clients, Profile},
     fault,
     proxy::Proxies,
     redirect, retry_after,
@@ -36,14 +37,10 @@ const ERROR_PATIENCE: Duration = Duration::from_secs(5);
 /// A wait for the next bytes of a body is told after this.
 const QUIET: Duration = Duration::from_secs(1);
 
-/// Load balancers close idle connections after a minute or so; we do it first.
-const POOL_IDLE: Duration = Duration::from_secs(30);
-
 /// The HTTP clients, and the rules for using them.
 #[derive(Debug)]
 pub(super) struct Wire {
-    public: reqwest::Client,
-    inside: reqwest::Client,
+    clients: Clients,
     pub(super) guard: Arc<Guard>,
     pub(super) idle: Duration,
 }
@@ -62,6 +59,8 @@ pub(super) struct Call<'a> {
     /// Whether redirects may lead to plain HTTP.
     pub(super) plain: bool,
     pub(super) reach: Reach,
+    /// Whether the URL's own origin may have any certificate. Hosts that redirects lead to may not.
+    pub(super) insecure: bool,
     pub(super) activity: &'a Arc<Activity>,
 }
 
@@ -88,22 +87,9 @@ impl Wire {
             settings.allow_private.clone(),
             proxies.hosts().clone(),
         ));
-        let mut roots = Vec::new();
-        for file in &settings.ca_files {
-            let bad = |problem: String| Error::Config(format!("the CA file {}: {problem}", file.display()));
-            let pem = std::fs::read(file).map_err(|error| bad(error.to_string()))?;
-            let found =
-                reqwest::Certificate::from_pem_bundle(&pem).map_err(|error| bad(error.to_string()))?;
-            if found.is_empty() {
-                return Err(bad("holds no certificate in PEM form".to_owned()));
-            }
-            roots.extend(found);
-        }
-        let client = |reach| client(settings, &roots, &proxies, &guard, reach);
         Ok(Self {
-            public: client(Reach::Public)?,
-            inside: client(Reach::Inside)?,
-            guard: Arc::clone(&guard),
+            clients: Clients::new(settings, proxies, Arc::clone(&guard))?,
+            guard,
             idle: settings.idle_timeout,
         })
     }
@@ -161,10 +147,12 @@ impl Wire {
         self.guard
             .check(url, call.reach)
             .map_err(|refused| fault::refused_address(asked, &refused))?;
-        let client = match call.reach {
-            Reach::Public => &self.public,
-            Reach::Inside => &self.inside,
+        let host = fault::authority(url);
+        let profile = Profile {
+            reach: call.reach,
+            insecure: call.insecure && at_home,
         };
+        let client = self.clients.of(&profile, asked, url)?;
         let mut request = client
             .request(call.method.clone(), url.clone())
             .headers(call.headers.clone());
@@ -176,43 +164,12 @@ impl Wire {
                 .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
                 .body(form.expose().clone());
         }
-        let host = fault::authority(url);
         let _wait = call.activity.waiting_for(format!("an answer from {host}"));
         match timeout(self.idle, request.send()).await {
             Ok(sent) => sent.map_err(|error| fault::of_transport(asked, &host, &error)),
             Err(_) => Err(fault::idle(asked, &host, self.idle)),
         }
     }
-}
-
-fn client(
-    settings: &Settings,
-    roots: &[reqwest::Certificate],
-    proxies: &Proxies,
-    guard: &Arc<Guard>,
-    reach: Reach,
-) -> Result<reqwest::Client, Error> {
-    let builder = || {
-        proxies
-            .apply(reqwest::Client::builder())
-            .user_agent(&settings.user_agent)
-            .redirect(reqwest::redirect::Policy::none())
-            .referer(false)
-            .connect_timeout(settings.connect_timeout)
-            .pool_idle_timeout(POOL_IDLE)
-            .dns_resolver(Resolver {
-                guard: Arc::clone(guard),
-                reach,
-            })
-    };
-    let with_system = builder().tls_certs_merge(roots.iter().cloned()).build();
-    with_system
-        .or_else(|error| {
-            // An image without CA certificates must not keep plain registries from being pulled from.
-            tracing::warn!(%error, "cannot use the system's CA certificates; only those of the CA files are trusted");
-            builder().tls_certs_only(roots.iter().cloned()).build()
-        })
-        .map_err(|error| Error::Config(format!("the HTTP client: {error}")))
 }
 
 impl Answer {
@@ -229,6 +186,11 @@ impl Answer {
         self.head
     }
 
+    /// The body's length, if the answer says it.
+    pub(super) fn length(&self) -> Option<u64> {
+        self.response.content_length()
+    }
+
     /// What was asked, as faults say it.
     pub(super) fn asked(&self) -> &str {
         &self.asked
@@ -242,10 +204,9 @@ impl Answer {
     /// The fault that an answer without success is, with what the registry says of it.
     pub(super) async fn into_fault(self, remedy: impl Into<String>) -> Fault {
         let status = self.status();
-        let retry_after = match status {
-            StatusCode::TOO_MANY_REQUESTS | StatusCode::SERVICE_UNAVAILABLE => self.retry_after(),
-            _ => None,
-        };
+        // RFC 9110 section 10.2.3 has it for 503, RFC 6585 for 429; gateways send it with their own too.
+        let paused = status == StatusCode::TOO_MANY_REQUESTS || status.is_server_error();
+        let retry_after = self.retry_after().filter(|_| paused);
         let asked = self.asked.clone();
         let mut happened = format!("{} answered {status}", self.host);
         let said = self.said().await;
@@ -291,7 +252,7 @@ impl Answer {
                 format!("at most {cap} bytes are read of such an answer"),
             )
         };
-        let announced = self.response.content_length().unwrap_or(0);
+        let announced = self.length().unwrap_or(0);
         if announced > cap as u64 {
             return Err(too_long(&self.asked));
         }
@@ -320,7 +281,8 @@ impl Answer {
         .boxed()
     }
 
-    async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
+    /// The next piece of the body.
+    pub(super) async fn chunk(&mut self) -> Result<Option<Bytes>, Fault> {
         let quiet = QUIET.min(self.idle);
         let chunk = match timeout(quiet, self.response.chunk()).await {
             Ok(chunk) => chunk,

@@ -30,6 +30,22 @@ impl Artifact {
         self
     }
 
+    /// Adds a layer of this type without any annotation.
+    #[must_use]
+    pub fn blob(mut self, media_type: &str, content: impl AsRef<[u8]>) -> Self {
+        self.layers.push(Blob::new(media_type, content.as_ref().to_vec()));
+        self
+    }
+
+    /// Has the manifest hold the bytes of its last layer; the registry does not have them then.
+    #[must_use]
+    pub fn inline(mut self) -> Self {
+        if let Some(last) = self.layers.last_mut() {
+            last.inline = true;
+        }
+        self
+    }
+
     /// Adds a layer that is an archive.
     #[must_use]
     pub fn layer(mut self, layer: impl Into<BuiltLayer>) -> Self {
@@ -64,7 +80,7 @@ fn empty_config() -> Blob {
 impl From<&Artifact> for Content {
     fn from(artifact: &Artifact) -> Self {
         let mut blobs = vec![empty_config()];
-        blobs.extend(artifact.layers.iter().cloned());
+        blobs.extend(artifact.layers.iter().filter(|blob| !blob.inline).cloned());
         Self::new(vec![artifact.manifest()], blobs)
     }
 }

@@ -2,6 +2,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
+use base64::{Engine as _, engine::general_purpose::STANDARD};
 use bytes::Bytes;
 use serde_json::{Value, json};
 use sha2::{Digest as _, Sha256};
@@ -22,6 +23,8 @@ pub struct Blob {
     pub digest: String,
     /// The descriptor's annotations.
     pub annotations: BTreeMap<String, String>,
+    /// Whether descriptors hold the bytes themselves.
+    pub inline: bool,
 }
 
 impl Blob {
@@ -33,6 +36,7 @@ impl Blob {
             digest: sha256(&bytes),
             bytes,
             annotations: BTreeMap::new(),
+            inline: false,
         }
     }
 
@@ -55,6 +59,9 @@ impl Blob {
             json!({ "mediaType": self.media_type, "digest": self.digest, "size": self.bytes.len() });
         if !self.annotations.is_empty() {
             descriptor["annotations"] = json!(self.annotations);
+        }
+        if self.inline {
+            descriptor["data"] = json!(STANDARD.encode(&self.bytes));
         }
         descriptor
     }

@@ -298,6 +298,11 @@ impl BuiltLayer {
         }
     }
 
+    /// The compressed bytes.
+    pub fn bytes(&self) -> &[u8] {
+        &self.blob.bytes
+    }
+
     /// Compressed bytes.
     pub fn size(&self) -> u64 {
         self.blob.size()

@@ -6,7 +6,7 @@ use axum::http::{HeaderName, HeaderValue, StatusCode, header};
 use bytes::Bytes;
 
 /// One deviation from the honest answer. Made by [`Cut`], [`Stall`], [`Lie`], [`Answer`],
-/// [`Redirect`], [`Throttle`], [`Without`] and [`Ranges`]; a rule may have several.
+/// [`Challenge`], [`Redirect`], [`Throttle`], [`Without`] and [`Ranges`]; a rule may have several.
 #[derive(Debug, Clone)]
 pub enum Behaviour {
     /// The connection is reset and nothing is answered.
@@ -29,6 +29,10 @@ pub enum Behaviour {
     Status(StatusCode),
     /// A header is set.
     Header(HeaderName, HeaderValue),
+    /// One more field of that name.
+    AddHeader(HeaderName, HeaderValue),
+    /// A body that never ends, in chunks.
+    Endless,
     /// A header is left out; `Content-Length`: the body is sent in chunks.
     NoHeader(HeaderName),
     /// A `Range` header is not looked at.
@@ -91,6 +95,11 @@ impl Lie {
         Behaviour::Corrupt(bytes)
     }
 
+    /// Spaces without end, whatever the status.
+    pub fn endless() -> [Behaviour; 2] {
+        [Behaviour::Endless, Without::content_length()]
+    }
+
     /// The log-in page of a proxy.
     pub fn html() -> [Behaviour; 2] {
         [
@@ -140,6 +149,20 @@ impl Answer {
     /// Name or value can't be a header's.
     pub fn header(name: &str, value: &str) -> Behaviour {
         Behaviour::Header(name.parse().expect("a header's name"), header_value(value))
+    }
+}
+
+/// Answers 401 with a challenge.
+#[derive(Debug, Clone, Copy)]
+pub struct Challenge;
+
+impl Challenge {
+    /// With these `WWW-Authenticate` fields.
+    pub fn fields(fields: &[String]) -> Vec<Behaviour> {
+        let field = |field: &String| Behaviour::AddHeader(header::WWW_AUTHENTICATE, header_value(field));
+        std::iter::once(Answer::status(401))
+            .chain(fields.iter().map(field))
+            .collect()
     }
 }
 

@@ -23,6 +23,8 @@ pub(crate) struct Pace {
     pub(crate) stall_after: Option<u64>,
     /// Bytes a second.
     pub(crate) rate: Option<u64>,
+    /// After the body come spaces, without end.
+    pub(crate) endless: bool,
 }
 
 struct Sending {
@@ -74,6 +76,9 @@ impl Sending {
         {
             rule.released().await;
             pace.stall_after = None;
+        }
+        if self.body.is_empty() && pace.endless {
+            self.body = Bytes::from_static(&[b' '; PIECE as usize]);
         }
         if self.body.is_empty() {
             return None;

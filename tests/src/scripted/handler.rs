@@ -299,6 +299,9 @@ impl Draft {
             Behaviour::Header(name, value) => {
                 self.headers.insert(name, value.clone());
             }
+            Behaviour::AddHeader(name, value) => {
+                self.headers.append(name, value.clone());
+            }
             Behaviour::NoHeader(name) => {
                 self.headers.remove(name);
             }
@@ -309,6 +312,7 @@ impl Draft {
             | Behaviour::StallAfter(_)
             | Behaviour::Delay(_)
             | Behaviour::Throttle(_)
+            | Behaviour::Endless
             | Behaviour::IgnoreRange
             | Behaviour::ShiftRange(_)
             | Behaviour::MislabelRange(_) => {}
@@ -337,6 +341,10 @@ fn send(draft: Draft, request: &Request, verdict: Verdict) -> Response {
             Behaviour::Throttle(rate) => Some(*rate),
             _ => None,
         }),
+        endless: verdict
+            .behaviours
+            .iter()
+            .any(|behaviour| matches!(behaviour, Behaviour::Endless)),
     };
     let chunked = verdict
         .behaviours

@@ -2,7 +2,10 @@
 
 use std::fmt;
 
-use axum::http::{Method, header::RANGE};
+use axum::http::{
+    Method,
+    header::{AUTHORIZATION, RANGE},
+};
 
 use super::Request;
 
@@ -82,6 +85,7 @@ pub struct Matcher {
     wanted: Wanted,
     repository: Option<String>,
     ranged: Option<bool>,
+    authorization: Option<String>,
 }
 
 impl Matcher {
@@ -91,6 +95,7 @@ impl Matcher {
             wanted,
             repository: None,
             ranged: None,
+            authorization: None,
         }
     }
 
@@ -112,6 +117,13 @@ impl Matcher {
     #[must_use]
     pub fn from_the_start(mut self) -> Self {
         self.ranged = Some(false);
+        self
+    }
+
+    /// Only with this `Authorization`.
+    #[must_use]
+    pub fn with_authorization(mut self, value: &str) -> Self {
+        self.authorization = Some(value.to_owned());
         self
     }
 
@@ -138,6 +150,10 @@ impl Matcher {
             && self
                 .ranged
                 .is_none_or(|wanted| request.headers.contains_key(RANGE) == wanted)
+            && self.authorization.as_ref().is_none_or(|wanted| {
+                let sent = request.headers.get(AUTHORIZATION);
+                sent.is_some_and(|sent| sent.as_bytes() == wanted.as_bytes())
+            })
     }
 }
 

@@ -42,6 +42,7 @@ fn image(n: usize) -> Image {
         .layer(Layer::zstd().file("n", n.to_string()).noise(60, 900))
 }
 
+/// S04, S05 and S06.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_any_moment_it_ends_unpacked_and_never_shows_a_part() {
     let kills =

@@ -13,6 +13,7 @@ fn image() -> Image {
     Image::new().layer(Layer::gzip().file("secret", "sauce"))
 }
 
+/// S01 and S02.
 #[tokio::test]
 async fn a_wrong_password_is_seen_within_a_second_and_a_right_one_ends_the_back_off() {
     for auth in [Auth::basic("user", "right"), Auth::bearer("user", "right")] {
@@ -58,7 +59,7 @@ async fn a_wrong_password_is_seen_within_a_second_and_a_right_one_ends_the_back_
     }
 }
 
-fn next_retry(image: &puller_tests::puller::Image) -> Option<SystemTime> {
+pub(crate) fn next_retry(image: &puller_tests::puller::Image) -> Option<SystemTime> {
     SystemTime::try_from(image.next_retry?).ok()
 }
 

@@ -75,6 +75,7 @@ async fn a_moved_tag_is_replaced_without_a_hole() {
     Tree::of(old_path).assert_same_as(&Tree::of_image(&old));
 }
 
+/// S08.
 #[tokio::test]
 async fn an_unchanged_tag_costs_one_head_however_many_ask() {
     let registry = ScriptedRegistry::start().await;

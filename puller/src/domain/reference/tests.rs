@@ -56,6 +56,34 @@ fn an_error_names_the_part() {
     }
 }
 
+/// Found by fuzzing: some parts were quoted whole, or as they came.
+#[test]
+fn an_error_is_bounded_and_escaped() {
+    let long = "a".repeat(20_000);
+    for text in [
+        format!("{long}.io:x/a:1"),
+        format!("quay.io:{long}/a:1"),
+        format!("{long}://quay.io/a:1"),
+        format!("quay.io/a@{long}"),
+        long,
+        "a\u{202e}b://quay.io/a:1".to_owned(),
+        "a\u{202e}b".to_owned(),
+    ] {
+        let error = text.parse::<Reference>().unwrap_err().to_string();
+        assert!(error.len() < 1000, "{} bytes", error.len());
+        assert!(!error.contains('\u{202e}'), "{error}");
+    }
+    let longest = format!(
+        "{}.io:65535/{}:{}@sha512:{}",
+        "a".repeat(MAX_NAME - 3),
+        "b".repeat(MAX_NAME),
+        "c".repeat(MAX_TAG),
+        "d".repeat(128)
+    );
+    assert_eq!(longest.len(), MAX_REFERENCE);
+    assert_eq!(longest.parse::<Reference>().unwrap().to_string(), longest);
+}
+
 proptest! {
     #[test]
     fn whatever_parses_prints_as_something_that_parses_the_same(

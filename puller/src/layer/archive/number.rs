@@ -5,6 +5,14 @@ pub(super) fn parse(field: &[u8]) -> Option<u64> {
     if field.first().is_some_and(|first| first & 0x80 != 0) {
         return base256(field);
     }
+    // Some writers put NULs or spaces before the digits. Other readers skip both, and so must we, or they
+    // would see another size than we do.
+    let padding = |byte: &u8| *byte == 0 || *byte == b' ';
+    let start = field
+        .iter()
+        .position(|byte| !padding(byte))
+        .unwrap_or(field.len());
+    let field = &field[start..];
     let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
     let digits = field[..end].trim_ascii();
     let mut value: u64 = 0;
@@ -42,6 +50,8 @@ mod tests {
             (b"77777777777\0", Some(0o77_777_777_777)),
             (b"\0\0\0\0\0\0\0\0", Some(0)),
             (b"        ", Some(0)),
+            (b"\x00000644\0", Some(0o644)),
+            (b" \0 644 \0", Some(0o644)),
             (b"\x80\0\0\0\xff\xff\xff\xff", Some(0xffff_ffff)),
             (b"\x80\0\0\0\x80\0\0\0\0\0\0\0", Some(1 << 63)),
             (b"\x80\0\0\x01\0\0\0\0\0\0\0\0", None),

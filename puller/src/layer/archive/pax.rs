@@ -9,8 +9,10 @@ pub(super) struct Pax {
     pub(super) path: Option<Vec<u8>>,
     pub(super) linkpath: Option<Vec<u8>>,
     pub(super) size: Option<u64>,
-    pub(super) uid: Option<u64>,
-    pub(super) gid: Option<u64>,
+    /// Whether the owner is another than root.
+    pub(super) uid: Option<bool>,
+    /// Whether the group is another than root's.
+    pub(super) gid: Option<bool>,
     pub(super) xattrs: u64,
     pub(super) sparse: PaxSparse,
     pub(super) sparse_name: Option<Vec<u8>>,
@@ -33,8 +35,8 @@ impl Pax {
             b"linkpath" => self.linkpath = text(value)?,
             b"GNU.sparse.name" => self.sparse_name = text(value)?,
             b"size" => self.size = number(value)?,
-            b"uid" => self.uid = number(value)?,
-            b"gid" => self.gid = number(value)?,
+            b"uid" => self.uid = owned(value),
+            b"gid" => self.gid = owned(value),
             _ if key.starts_with(b"SCHILY.xattr.") || key.starts_with(b"LIBARCHIVE.xattr.") => {
                 self.xattrs += 1;
             }
@@ -86,9 +88,12 @@ fn number(value: &[u8]) -> Result<Option<u64>, &'static str> {
     if value.is_empty() {
         return Ok(None);
     }
-    decimal(value)
-        .map(Some)
-        .ok_or("a size or an owner is not a number")
+    decimal(value).map(Some).ok_or("a size is not a number")
+}
+
+/// Owners are not taken over, so one that is negative or out of range is just another than root.
+fn owned(value: &[u8]) -> Option<bool> {
+    (!value.is_empty()).then(|| decimal(value) != Some(0))
 }
 
 fn text(value: &[u8]) -> Result<Option<Vec<u8>>, &'static str> {

@@ -4,9 +4,9 @@ use super::pax::decimal;
 
 /// A piece of the file that the archive holds.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
-pub(in super::super) struct Extent {
-    pub(in super::super) offset: u64,
-    pub(in super::super) len: u64,
+pub(crate) struct Extent {
+    pub(crate) offset: u64,
+    pub(crate) len: u64,
 }
 
 /// A sparse file.

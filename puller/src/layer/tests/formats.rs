@@ -17,7 +17,7 @@ fn sample() -> Vec<u8> {
 
 /// L26: what the bytes are, not what they are called.
 #[test]
-fn compressions_are_told_by_their_first_bytes() {
+fn l26_compressions_are_told_by_their_first_bytes() {
     let plain = bytes(&sample()).unwrap();
     assert_eq!(plain["a"], file("a"));
     assert_eq!(bytes(&gzip(&sample())).unwrap(), plain);
@@ -26,7 +26,7 @@ fn compressions_are_told_by_their_first_bytes() {
 
 /// L24: members and frames are joined, wherever they are cut; what follows the last is ignored.
 #[test]
-fn many_members_and_trailing_bytes() {
+fn l24_many_members_and_trailing_bytes() {
     let tar = sample();
     for compress in [gzip, zstd] {
         let pieces: Vec<u8> = tar.chunks(1111).flat_map(compress).collect();
@@ -98,7 +98,7 @@ fn empty_layers_are_fine() {
 
 /// L17: `missing-contents`.
 #[test]
-fn archives_that_end_too_early_are_malformed() {
+fn l17_archives_that_end_too_early_are_malformed() {
     let whole = Layer::new().file("a", vec![1; 600]).cut();
     for len in [1, 511, 513, 1000, BLOCK + 599] {
         assert_eq!(
@@ -154,7 +154,7 @@ fn the_diff_id_covers_all_bytes() {
 
 /// L15: names and targets beyond a header's 100 bytes, in each dialect.
 #[test]
-fn long_names() {
+fn l15_long_names() {
     let long = format!("{}/{}/{}", "d".repeat(255), "e".repeat(255), "f".repeat(255));
     let target = "t".repeat(3000);
     let gnu = Layer::new()
@@ -213,7 +213,7 @@ fn a_name_too_long_for_the_file_system_is_malformed() {
 
 /// L14: a PAX size counts for the file only, whatever stands between.
 #[test]
-fn pax_sizes_do_not_smuggle() {
+fn l14_pax_sizes_do_not_smuggle() {
     let smuggled = Layer::new().file("smuggled", "bad").end();
     let mut inner = smuggled.clone();
     inner.truncate(1024);

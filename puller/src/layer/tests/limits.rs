@@ -13,7 +13,7 @@ fn exceeded(limits: &Limits, layers: &[Vec<u8>]) -> String {
 }
 
 #[test]
-fn bytes_read_are_bounded_over_all_layers_written_or_not() {
+fn l27_bytes_read_are_bounded_over_all_layers_written_or_not() {
     let limits = Limits {
         max_bytes: 1 << 20,
         ..Limits::default()
@@ -37,7 +37,7 @@ fn bytes_read_are_bounded_over_all_layers_written_or_not() {
 }
 
 #[test]
-fn holes_count_before_they_are_made() {
+fn l27_holes_count_before_they_are_made() {
     let layer = Layer::new()
         .pax(&[
             ("GNU.sparse.size", b"9000000000000000000"),
@@ -49,7 +49,7 @@ fn holes_count_before_they_are_made() {
 }
 
 #[test]
-fn entries_are_bounded() {
+fn l27_entries_are_bounded() {
     let limits = Limits {
         max_entries: 10,
         ..Limits::default()
@@ -68,7 +68,7 @@ fn entries_are_bounded() {
 }
 
 #[test]
-fn depth_and_path_are_bounded() {
+fn l27_depth_and_path_are_bounded() {
     let limits = Limits {
         max_depth: 5,
         max_path: 20,

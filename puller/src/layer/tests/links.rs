@@ -4,7 +4,7 @@ use super::*;
 
 /// L08: nothing outside is touched; an absolute link is followed as if the root were `/`.
 #[test]
-fn a_link_among_the_parents_is_followed_within_the_root() {
+fn l08_a_link_among_the_parents_is_followed_within_the_root() {
     let outside = format!("../{CANARY}");
     for (target, lands) in [
         ("/etc", "etc/cron.d"),
@@ -100,7 +100,7 @@ fn loops_of_links_are_malformed() {
 
 /// L08: `..` in an entry's own name.
 #[test]
-fn names_that_climb_are_unsafe() {
+fn l08_names_that_climb_are_unsafe() {
     for name in ["../p", "a/../../p", "/../p", "a/.."] {
         assert_eq!(
             reason([Layer::new().file(name, "x")]),
@@ -189,7 +189,7 @@ fn a_file_replaced_by_a_later_layer_keeps_its_other_name() {
 }
 
 #[test]
-fn links_that_lead_out_are_counted_or_refused() {
+fn l08_links_that_lead_out_are_counted_or_refused() {
     let base = || {
         Layer::new()
             .dir("p/q")

@@ -39,7 +39,7 @@ fn a_whiteout_of_nothing_is_fine_and_leaves_nothing() {
 
 /// L09: whiteouts hide only what lower layers put there, wherever in the layer they stand.
 #[test]
-fn order_within_a_layer_does_not_matter() {
+fn l09_order_within_a_layer_does_not_matter() {
     let own = Layer::new()
         .dir("d")
         .file("d/own", "own")
@@ -73,7 +73,7 @@ fn order_within_a_layer_does_not_matter() {
 }
 
 #[test]
-fn a_whiteout_does_not_take_what_its_own_layer_put_there() {
+fn l09_a_whiteout_does_not_take_what_its_own_layer_put_there() {
     let layer = Layer::new()
         .file("top", "new")
         .file(".wh.top", "")
@@ -86,7 +86,7 @@ fn a_whiteout_does_not_take_what_its_own_layer_put_there() {
 }
 
 #[test]
-fn an_opaque_root_hides_everything() {
+fn l09_an_opaque_root_hides_everything() {
     let layer = Layer::new().file("new", "n").file(".wh..wh..opq", "");
     assert_eq!(unpack([lower(), layer]).unwrap(), nodes([("new", file("n"))]));
 }
@@ -155,7 +155,7 @@ fn odd_whiteouts() {
 
 /// L13: the same with each compression.
 #[test]
-fn whiteouts_are_honoured_whatever_the_compression() {
+fn l13_whiteouts_are_honoured_whatever_the_compression() {
     let upper = Layer::new().file(".wh.top", "").file("d/.wh..wh..opq", "").end();
     for upper in [build::gzip(&upper), build::zstd(&upper), upper] {
         let layers = [build::gzip(&lower().end()), upper];

@@ -17,7 +17,7 @@ enum Step {
         claimant: usize,
     },
     Credentials,
-    PolicyChanged,
+    RulesChanged,
     Resolve {
         job: usize,
         digest: u8,
@@ -48,7 +48,7 @@ fn step() -> impl Strategy<Value = Step> {
             .prop_map(|(image, claimant, max_age, ttl)| Step::Fetch { image, claimant, max_age, ttl }),
         2 => (0..3usize, 0..2usize).prop_map(|(image, claimant)| Step::Release { image, claimant }),
         1 => Just(Step::Credentials),
-        1 => Just(Step::PolicyChanged),
+        1 => Just(Step::RulesChanged),
         4 => (0..4usize, 0..3u8).prop_map(|(job, digest)| Step::Resolve { job, digest }),
         2 => (0..4usize, 0..100u64).prop_map(|(job, bytes)| Step::Bytes { job, bytes }),
         3 => (0..4usize).prop_map(|job| Step::Publish { job }),
@@ -96,7 +96,7 @@ fn apply(world: &mut World, step: &Step) {
             world.machine.credentials(&Scope("team".into()), world.now());
             world.look();
         }
-        Step::PolicyChanged => world.policy_changed(),
+        Step::RulesChanged => world.rules_changed(),
         Step::Resolve {
             job: at,
             digest: found,

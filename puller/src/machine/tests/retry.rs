@@ -165,6 +165,45 @@ fn credentials_that_come_while_the_old_ones_fail_are_tried_at_once() {
 }
 
 #[test]
+fn changed_files_wake_only_what_was_refused_under_the_daemons_own_credentials() {
+    for (wish, reason, wakes) in [
+        (tag(), Reason::Unauthorized, true),
+        (tag(), Reason::Forbidden, true),
+        (tag(), Reason::NotFound, true),
+        (tag(), Reason::Network, false),
+        (tag(), Reason::RateLimited, false),
+        (team(), Reason::Unauthorized, false),
+    ] {
+        let mut world = World::new();
+        world.machine.credentials(&Scope("team".into()), world.now());
+        world.fetch(&wish, "me");
+        let job = world.job();
+        world.fail(&job, reason);
+        world.machine.own_credentials_changed(world.now());
+        world.look();
+        assert_eq!(
+            world.jobs.len(),
+            usize::from(wakes),
+            "{reason:?} {:?}",
+            wish.scope
+        );
+    }
+}
+
+#[test]
+fn files_that_change_while_the_old_ones_fail_are_tried_at_once() {
+    for (reason, at_once) in [(Reason::Unauthorized, true), (Reason::Network, false)] {
+        let mut world = World::new();
+        world.fetch(&tag(), "me");
+        let job = world.job();
+        world.machine.own_credentials_changed(world.now());
+        world.fail(&job, reason);
+        world.pass(Duration::ZERO);
+        assert_eq!(world.jobs.len(), usize::from(at_once), "{reason:?}");
+    }
+}
+
+#[test]
 fn an_image_whose_scope_has_no_credentials_waits_and_says_so() {
     let mut world = World::new();
     let id = world.fetch(&team(), "me");
@@ -225,6 +264,7 @@ fn a_tag_that_cannot_be_unpacked_is_looked_at_every_five_minutes() {
     assert_eq!(world.phases, [Phase::Pulling, Phase::Unpacking, Phase::Unpacked]);
 }
 
+/// S09.
 #[test]
 fn no_state_has_an_empty_reason() {
     for reason in Reason::ALL {

@@ -6,6 +6,7 @@ fn site(base: &str) -> Site {
         registry: "reg.io".into(),
         base: base.parse().unwrap(),
         reach: Reach::Public,
+        insecure: false,
         whose: "the daemon's own credentials".into(),
     }
 }

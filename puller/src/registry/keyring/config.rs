@@ -9,6 +9,7 @@ use base64::{
 use http::HeaderValue;
 use serde::Deserialize;
 
+use super::glob;
 use crate::domain::Secret;
 
 /// Docker writes padding; people who make the file by hand forget it.
@@ -22,7 +23,7 @@ const TOKEN_USER: &str = "<token>";
 
 /// A way to show who we are.
 #[derive(Debug, Clone, PartialEq, Eq)]
-pub(in crate::registry) enum Credential {
+pub(crate) enum Credential {
     /// A user name and a password, or an access token in its place.
     Login {
         /// Who.
@@ -47,9 +48,15 @@ impl InvalidConfig {
     }
 }
 
-/// The entries of one config.
+/// One config.
 #[derive(Debug, Default, PartialEq, Eq)]
-pub(super) struct Config(Vec<Entry>);
+pub(crate) struct Config {
+    entries: Vec<Entry>,
+    /// Credential helpers of single registries, by the registry.
+    helpers: BTreeMap<String, String>,
+    /// The credential helper of all others.
+    store: Option<String>,
+}
 
 #[derive(Debug, PartialEq, Eq)]
 struct Entry {
@@ -73,7 +80,7 @@ struct Wire {
     #[serde(rename = "credsStore")]
     store: Option<String>,
     #[serde(rename = "credHelpers")]
-    helpers: Option<BTreeMap<String, serde::de::IgnoredAny>>,
+    helpers: Option<BTreeMap<String, String>>,
 }
 
 #[derive(Deserialize)]
@@ -91,12 +98,12 @@ struct WireEntry {
 }
 
 impl Config {
-    /// Parses a config; the flag says whether it names credential helpers. Without `auths` it may be
-    /// the older form (`.dockercfg`), which is the map alone.
-    pub(super) fn parse(bytes: &[u8]) -> Result<(Self, bool), InvalidConfig> {
+    /// Parses a config. Without `auths` it may be the older form (`.dockercfg`), which is the map alone.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, InvalidConfig> {
         let wire: Wire = serde_json::from_slice(bytes).map_err(|error| unreadable(&error))?;
-        let helpers = wire.store.is_some_and(|store| !store.is_empty())
-            || wire.helpers.is_some_and(|helpers| !helpers.is_empty());
+        let store = wire.store.filter(|store| !store.is_empty());
+        let helpers = wire.helpers.unwrap_or_default().into_iter();
+        let helpers = helpers.map(|(server, name)| (Key::parse(&server).host, name));
         let auths = match wire.auths {
             Some(auths) => auths,
             // In the older form each value is an entry; a newer one without `auths` has others.
@@ -109,7 +116,37 @@ impl Config {
                 entries.push(Entry { key, credential });
             }
         }
-        Ok((Self(entries), helpers))
+        Ok(Self {
+            entries,
+            helpers: helpers.collect(),
+            store,
+        })
+    }
+
+    /// The credential helper for a registry: its own, else the one for all.
+    pub(super) fn helper(&self, registry: &str) -> Option<&str> {
+        let own = self.helpers.get(canonical_host(registry));
+        own.or(self.store.as_ref()).map(String::as_str)
+    }
+
+    /// Forgets the credential helpers, and says whether there were any.
+    pub(super) fn drop_helpers(&mut self) -> bool {
+        let had = self.store.is_some() || !self.helpers.is_empty();
+        self.store = None;
+        self.helpers.clear();
+        had
+    }
+}
+
+impl Credential {
+    /// What a user name and a password stand for.
+    pub(super) fn of_login(username: String, password: String) -> Self {
+        let password = Secret::new(password);
+        if username == TOKEN_USER {
+            Self::Identity(password)
+        } else {
+            Self::Login { username, password }
+        }
     }
 }
 
@@ -152,12 +189,7 @@ impl WireEntry {
         if username.is_empty() && password.is_empty() {
             return Ok(None);
         }
-        let password = Secret::new(password);
-        Ok(Some(if username == TOKEN_USER {
-            Credential::Identity(password)
-        } else {
-            Credential::Login { username, password }
-        }))
+        Ok(Some(Credential::of_login(username, password)))
     }
 }
 
@@ -199,7 +231,7 @@ impl Key {
 
     fn matches(&self, registry: &str, repository: &str) -> bool {
         let mut parts = repository.split('/');
-        self.host == registry && self.path.iter().all(|wanted| parts.next() == Some(wanted))
+        glob::matches(&self.host, registry) && self.path.iter().all(|wanted| parts.next() == Some(wanted))
     }
 }
 
@@ -213,15 +245,19 @@ fn canonical_host(host: &str) -> &str {
 
 /// What some configs have for a repository, the most specific first; of two that are equally specific
 /// the earlier config's. Each value once.
-pub(super) fn candidates(configs: &[Arc<Config>], registry: &str, repository: &str) -> Vec<Credential> {
+pub(crate) fn candidates(configs: &[Arc<Config>], registry: &str, repository: &str) -> Vec<Credential> {
     let registry = canonical_host(registry);
     let mut entries: Vec<&Entry> = configs
         .iter()
-        .flat_map(|config| &config.0)
+        .flat_map(|config| &config.entries)
         .filter(|entry| entry.key.matches(registry, repository))
         .collect();
-    // Stable: equals stay in the configs' order.
-    entries.sort_by_key(|entry| std::cmp::Reverse((entry.key.path.len(), entry.key.exact)));
+    // Stable: equals stay in the configs' order. A host that was written out is more specific than any
+    // pattern, whatever its path.
+    entries.sort_by_key(|entry| {
+        let key = &entry.key;
+        std::cmp::Reverse((glob::literal(&key.host), key.path.len(), key.exact))
+    });
     let mut candidates: Vec<Credential> = Vec::new();
     for entry in entries {
         if !candidates.contains(&entry.credential) {

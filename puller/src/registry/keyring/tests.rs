@@ -24,13 +24,18 @@ fn config_of(keys: &[&str]) -> String {
     serde_json::json!({ "auths": auths }).to_string()
 }
 
+fn candidates(keyring: &Keyring, scope: &Scope, registry: &str, repository: &str) -> Option<Vec<Credential>> {
+    let configs = keyring.configs(scope)?;
+    Some(config::candidates(&configs, registry, repository))
+}
+
 fn users(keyring: &Keyring, scope: &Scope, registry: &str, repository: &str) -> Vec<String> {
-    let candidates = keyring.candidates(scope, registry, repository).unwrap();
+    let found = candidates(keyring, scope, registry, repository).unwrap();
     let name = |credential: Credential| match credential {
         Credential::Login { username, .. } => username,
         other => panic!("{other:?}"),
     };
-    candidates.into_iter().map(name).collect()
+    found.into_iter().map(name).collect()
 }
 
 fn team() -> Scope {
@@ -108,7 +113,7 @@ fn understands_each_kind_of_entry() {
             "h.io": {}
         }, "HttpHeaders": {"x": "y"}}"#,
     );
-    let of = |registry: &str| keyring.candidates(&team(), registry, "x").unwrap();
+    let of = |registry: &str| candidates(&keyring, &team(), registry, "x").unwrap();
     for registry in ["a.io", "b.io", "c.io"] {
         assert_eq!(of(registry), [login("user", "pa:ss")], "{registry}");
     }
@@ -123,11 +128,11 @@ fn understands_each_kind_of_entry() {
     assert!(of("h.io").is_empty());
     let older = with(r#"{"a.io": {"auth": "dXNlcjpwYTpzcw==", "email": "x"}}"#);
     assert_eq!(
-        older.candidates(&team(), "a.io", "x").unwrap(),
+        candidates(&older, &team(), "a.io", "x").unwrap(),
         [login("user", "pa:ss")]
     );
     let nothing = with("{}");
-    assert_eq!(nothing.candidates(&team(), "a.io", "x"), Some(vec![]));
+    assert_eq!(candidates(&nothing, &team(), "a.io", "x"), Some(vec![]));
 }
 
 #[test]
@@ -171,11 +176,11 @@ fn an_error_names_the_place_and_never_a_value() {
 fn scopes_do_not_mix() {
     let keyring = with(&config_of(&["a.io"]));
     let other = Scope("other".into());
-    assert_eq!(keyring.candidates(&other, "a.io", "x"), None);
-    assert_eq!(keyring.candidates(&Scope::default(), "a.io", "x"), Some(vec![]));
+    assert_eq!(candidates(&keyring, &other, "a.io", "x"), None);
+    assert_eq!(candidates(&keyring, &Scope::default(), "a.io", "x"), Some(vec![]));
     assert!(keyring.has(&team()) && keyring.has(&Scope::default()) && !keyring.has(&other));
     keyring.forget(&team());
-    assert_eq!(keyring.candidates(&team(), "a.io", "x"), None);
+    assert_eq!(candidates(&keyring, &team(), "a.io", "x"), None);
 }
 
 #[test]
@@ -229,7 +234,7 @@ proptest! {
         use base64::Engine as _;
         let auth = base64::engine::general_purpose::STANDARD.encode(format!("{username}:{password}"));
         let keyring = with(&serde_json::json!({"auths": {"a.io": {"auth": auth}}}).to_string());
-        prop_assert_eq!(keyring.candidates(&team(), "a.io", "x").unwrap(), [login(&username, &password)]);
+        prop_assert_eq!(candidates(&keyring, &team(), "a.io", "x").unwrap(), [login(&username, &password)]);
     }
 
     #[test]
@@ -237,7 +242,7 @@ proptest! {
         let keyring = Keyring::new([]);
         let _ = keyring.set(&team(), config.as_bytes());
         let _ = keyring.set(&team(), config_of(&[&key]).as_bytes());
-        let _ = keyring.candidates(&team(), &key, &config);
+        let _ = candidates(&keyring, &team(), &key, &config);
     }
 
     /// An entry with a path is for what is below the path, and for nothing else.
@@ -247,4 +252,38 @@ proptest! {
         let below = repository == path || repository.starts_with(&format!("{path}/"));
         prop_assert_eq!(!users(&keyring, &team(), "a.io", &repository).is_empty(), below);
     }
+}
+
+#[test]
+fn patterns_go_after_hosts_that_are_written_out() {
+    let keyring = with(&config_of(&[
+        "*.example.com",
+        "*.example.com/org",
+        "a*.example.com",
+        "a.example.com",
+        "*.*.com/other",
+        "*.com",
+    ]));
+    assert_eq!(
+        users(&keyring, &team(), "a.example.com", "org/repo"),
+        [
+            "a.example.com",
+            "a*.example.com",
+            "*.example.com/org",
+            "*.example.com"
+        ]
+    );
+}
+
+#[test]
+fn sees_that_a_file_has_changed_once() {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("config.json");
+    let keyring = Keyring::new([path.clone()]);
+    assert!(!keyring.files_have_changed());
+    std::fs::write(&path, config_of(&["x.io"])).unwrap();
+    assert!(keyring.files_have_changed());
+    assert!(!keyring.files_have_changed());
+    std::fs::remove_file(&path).unwrap();
+    assert!(keyring.files_have_changed());
 }

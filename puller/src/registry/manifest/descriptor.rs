@@ -25,6 +25,12 @@ const DOCKER_LAYER_ZSTD: &str = "application/vnd.docker.image.rootfs.diff.tar.zs
 const DOCKER_FOREIGN: &str = "application/vnd.docker.image.rootfs.foreign.diff.tar";
 const DOCKER_FOREIGN_GZIP: &str = "application/vnd.docker.image.rootfs.foreign.diff.tar.gzip";
 
+/// A blob that says that there is nothing (image-spec, "Guidance for an Empty Descriptor").
+const EMPTY: &str = "application/vnd.oci.empty.v1+json";
+
+/// How the media types of archives end, whoever has made them up: charts, modules, bundles.
+const TAR_SUFFIXES: [&str; 6] = [".tar", "+tar", "tar+gzip", "tar.gzip", "tar+zstd", "tar.zstd"];
+
 /// The name that a single file is kept under.
 const TITLE: &str = "org.opencontainers.image.title";
 
@@ -65,6 +71,8 @@ pub enum LayerForm {
         /// `org.opencontainers.image.title`.
         title: Option<String>,
     },
+    /// Nothing: an artifact that is all annotations has such a layer. It is not fetched.
+    Empty,
 }
 
 #[derive(Deserialize)]
@@ -166,7 +174,10 @@ impl Layer {
 
     pub(super) fn of_artifact(wire: WireDescriptor, position: usize, asked: &str) -> Result<Self, Fault> {
         let descriptor = Descriptor::check(wire, &name(position), asked)?;
-        let form = if is_tar(&descriptor.media_type) {
+        let media_type = descriptor.media_type.as_str();
+        let form = if media_type == EMPTY {
+            LayerForm::Empty
+        } else if is_tar(media_type) || TAR_SUFFIXES.iter().any(|suffix| media_type.ends_with(suffix)) {
             LayerForm::Tar
         } else {
             LayerForm::File {

@@ -303,6 +303,18 @@ fn a_config_has_a_diff_id_for_each_layer() {
     );
 }
 
+/// Found by fuzzing: a `Content-Type` was quoted whole.
+#[test]
+fn a_long_content_type_is_cut() {
+    let raw = RawManifest {
+        bytes: Bytes::from_static(b"<html>"),
+        content_type: "a".repeat(20_000),
+    };
+    let happened = Manifest::parse(&raw, ASKED).unwrap_err().happened;
+    assert!(happened.len() < 500, "{} bytes", happened.len());
+    assert!(happened.contains("its type is \"aaa"), "{happened}");
+}
+
 proptest! {
     #[test]
     fn nothing_makes_it_panic(text in "\\PC{0,80}", layers in 0..3usize) {

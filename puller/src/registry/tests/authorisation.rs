@@ -49,11 +49,12 @@ fn tokens_asked(server: &Server) -> Vec<Seen> {
         .collect()
 }
 
+/// R10.
 #[tokio::test]
 async fn many_requests_fetch_one_token_for_the_repositorys_own_scope() {
     let server = registry(numbered, |authorization| authorization == "Bearer t1").await;
     let (transport, repository, digest) = (transport(), server.repository(), digest());
-    let all = (0..8).map(|_| transport.blob(&repository, &digest, 0));
+    let all = (0..8).map(|_| transport.blob(&repository, &digest, 4, 0));
     for stream in futures_util::future::join_all(all).await {
         assert_eq!(read(stream.unwrap()).await.unwrap(), BLOB);
     }
@@ -69,7 +70,7 @@ async fn many_requests_fetch_one_token_for_the_repositorys_own_scope() {
         "without credentials it is asked anonymously"
     );
     let before = server.seen().len();
-    transport.blob(&repository, &digest, 0).await.unwrap();
+    transport.blob(&repository, &digest, 4, 0).await.unwrap();
     assert_eq!(
         server.seen().len(),
         before + 1,
@@ -85,8 +86,11 @@ async fn another_repository_gets_another_token() {
         path: "other".into(),
         ..server.repository()
     };
-    transport.blob(&server.repository(), &digest(), 0).await.unwrap();
-    transport.blob(&other, &digest(), 0).await.unwrap();
+    transport
+        .blob(&server.repository(), &digest(), 4, 0)
+        .await
+        .unwrap();
+    transport.blob(&other, &digest(), 4, 0).await.unwrap();
     assert_eq!(tokens_asked(&server).len(), 2);
     assert!(
         tokens_asked(&server)[1]
@@ -95,6 +99,7 @@ async fn another_repository_gets_another_token() {
     );
 }
 
+/// R15.
 #[tokio::test]
 async fn a_token_that_is_refused_later_is_renewed_once() {
     let revoked = Arc::new(Mutex::new(vec![""]));
@@ -104,15 +109,15 @@ async fn a_token_that_is_refused_later_is_renewed_once() {
     })
     .await;
     let (transport, repository) = (transport(), server.repository());
-    transport.blob(&repository, &digest(), 0).await.unwrap();
+    transport.blob(&repository, &digest(), 4, 0).await.unwrap();
     revoked.lock().unwrap().push("Bearer t1");
-    transport.blob(&repository, &digest(), 0).await.unwrap();
+    transport.blob(&repository, &digest(), 4, 0).await.unwrap();
     assert_eq!(tokens_asked(&server).len(), 2);
     revoked
         .lock()
         .unwrap()
         .extend(["Bearer t2", "Bearer t3", "Bearer t4"]);
-    let fault = transport.blob(&repository, &digest(), 0).await.unwrap_err();
+    let fault = transport.blob(&repository, &digest(), 4, 0).await.unwrap_err();
     assert_eq!(fault.reason, Reason::Unauthorized);
     assert!(fault.happened.contains("UNAUTHORIZED: not like that"), "{fault}");
     // One renewal, and one for the scope that the challenge names.
@@ -125,9 +130,9 @@ async fn a_token_that_has_expired_is_renewed_before_the_request() {
         |_: &Seen, n| with_headers(200, &[], format!(r#"{{"access_token":"t{n}","expires_in":0.2}}"#));
     let server = registry(short, |authorization| !authorization.is_empty()).await;
     let (transport, repository) = (transport(), server.repository());
-    transport.blob(&repository, &digest(), 0).await.unwrap();
+    transport.blob(&repository, &digest(), 4, 0).await.unwrap();
     tokio::time::sleep(Duration::from_millis(250)).await;
-    transport.blob(&repository, &digest(), 0).await.unwrap();
+    transport.blob(&repository, &digest(), 4, 0).await.unwrap();
     let blobs: Vec<_> = server
         .seen()
         .iter()
@@ -137,9 +142,10 @@ async fn a_token_that_has_expired_is_renewed_before_the_request() {
     assert_eq!(blobs, ["", "Bearer t1", "Bearer t2"]);
 }
 
+/// R12.
 #[tokio::test]
 async fn an_insufficient_scope_is_widened_once() {
-    for enough in [true, false] {
+    for (enough, status) in [(true, 401), (false, 401), (true, 403), (false, 403)] {
         let server = Server::answering(move |seen| {
             if seen.path == "/token" {
                 let wide = seen.query.contains("scope=repository%3Amapped%2Fapp%3Apull");
@@ -152,12 +158,13 @@ async fn an_insufficient_scope_is_widened_once() {
                     let challenge = format!(
                         r#"Bearer realm="http://{host}/token",scope="repository:mapped/app:pull",error="insufficient_scope""#
                     );
-                    with_headers(401, &[("WWW-Authenticate", &challenge)], "")
+                    let status = if seen.authorization().is_empty() { 401 } else { status };
+                    with_headers(status, &[("WWW-Authenticate", &challenge)], "")
                 }
             }
         })
         .await;
-        let result = transport().blob(&server.repository(), &digest(), 0).await;
+        let result = transport().blob(&server.repository(), &digest(), 4, 0).await;
         assert_eq!(result.is_ok(), enough);
         assert_eq!(tokens_asked(&server).len(), 2);
     }
@@ -212,7 +219,7 @@ async fn a_failing_token_server_is_told_as_what_it_is_and_to_all_who_wait() {
         })
     });
     let (transport, repository, digest) = (transport(), server.repository(), digest());
-    let all = (0..8).map(|_| transport.blob(&repository, &digest, 0));
+    let all = (0..8).map(|_| transport.blob(&repository, &digest, 4, 0));
     for result in futures_util::future::join_all(all).await {
         assert_eq!(result.unwrap_err().reason, Reason::RegistryError);
     }
@@ -239,7 +246,7 @@ async fn candidates_are_tried_in_order_and_the_good_one_is_remembered() {
     let transport = Transport::new(&settings(), Arc::new(keyring)).unwrap();
     for _ in 0..2 {
         transport
-            .blob(&as_team(server.repository()), &digest(), 0)
+            .blob(&as_team(server.repository()), &digest(), 4, 0)
             .await
             .unwrap();
     }
@@ -264,14 +271,14 @@ async fn a_403_is_tried_with_the_next_candidate() {
     keyring.set(&team(), bad.to_string().as_bytes()).unwrap();
     let transport = Transport::new(&settings(), Arc::clone(&keyring)).unwrap();
     let repository = as_team(server.repository());
-    let fault = transport.blob(&repository, &digest(), 0).await.unwrap_err();
+    let fault = transport.blob(&repository, &digest(), 4, 0).await.unwrap_err();
     assert_eq!(fault.reason, Reason::Forbidden);
     let both = serde_json::json!({"auths": {
         format!("{name}/team"): {"username": "bad", "password": "p"},
         &name: {"username": "good", "password": "p"},
     }});
     keyring.set(&team(), both.to_string().as_bytes()).unwrap();
-    transport.blob(&repository, &digest(), 0).await.unwrap();
+    transport.blob(&repository, &digest(), 4, 0).await.unwrap();
 }
 
 #[tokio::test]
@@ -284,13 +291,13 @@ async fn new_values_of_a_scope_are_used_at_once_and_old_tokens_no_more() {
     };
     let transport = Transport::new(&settings(), Arc::clone(&keyring)).unwrap();
     let repository = as_team(server.repository());
-    let fault = transport.blob(&repository, &digest(), 0).await.unwrap_err();
+    let fault = transport.blob(&repository, &digest(), 4, 0).await.unwrap_err();
     assert_eq!(fault.reason, Reason::Unauthorized);
     assert!(fault.to_string().contains("waits for a Fetch"), "{fault}");
     assert!(server.seen().is_empty(), "a scope without its values asks nobody");
     for password in ["one", "two"] {
         assert!(set(password));
-        transport.blob(&repository, &digest(), 0).await.unwrap();
+        transport.blob(&repository, &digest(), 4, 0).await.unwrap();
     }
     assert_eq!(tokens_asked(&server).len(), 2);
     assert_ne!(
@@ -315,7 +322,7 @@ async fn an_identity_token_is_granted_an_access_token() {
     .await;
     let transport = transport_with(&server.name(), "<token>", "re&fresh");
     transport
-        .blob(&as_team(server.repository()), &digest(), 0)
+        .blob(&as_team(server.repository()), &digest(), 4, 0)
         .await
         .unwrap();
 }
@@ -332,7 +339,7 @@ async fn a_registry_token_is_sent_as_it_is() {
     keyring.set(&team(), config.to_string().as_bytes()).unwrap();
     let transport = Transport::new(&settings(), Arc::new(keyring)).unwrap();
     transport
-        .blob(&as_team(server.repository()), &digest(), 0)
+        .blob(&as_team(server.repository()), &digest(), 4, 0)
         .await
         .unwrap();
 }
@@ -356,6 +363,7 @@ async fn a_challenge_that_nobody_can_meet_is_told() {
     }
 }
 
+/// R28.
 #[tokio::test]
 async fn an_endless_token_is_not_read() {
     let server = registry(

@@ -5,33 +5,45 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use super::*;
 
 const BLOB: &[u8] = b"0123456789";
+const SIZE: u64 = BLOB.len() as u64;
 
 fn digest() -> Digest {
     Digest::sha256(BLOB)
 }
 
 async fn fetch(server: &Server, offset: u64) -> Result<(u64, Vec<u8>), Fault> {
-    let stream = transport().blob(&server.repository(), &digest(), offset).await?;
+    let stream = transport()
+        .blob(&server.repository(), &digest(), SIZE, offset)
+        .await?;
     let start = stream.start;
     Ok((start, read(stream).await?))
 }
 
+/// R18.
 #[tokio::test]
 async fn no_range_is_sent_for_the_whole() {
     let server = Server::answering(|_| with_headers(200, &[("Content-Encoding", "gzip")], BLOB)).await;
     // What the registry says of encodings is not acted on: the digest is of the bytes as they are.
     assert_eq!(fetch(&server, 0).await, Ok((0, BLOB.to_vec())));
     assert_eq!(server.seen()[0].header(header::RANGE), "");
-    assert_eq!(server.seen()[0].header(header::ACCEPT_ENCODING), "");
+    assert_eq!(server.seen()[0].header(header::ACCEPT_ENCODING), "identity");
 }
 
+/// R19, and R18 where a registry refuses ranges whatever they are.
 #[tokio::test]
 async fn a_range_is_believed_only_if_it_says_what_it_is() {
     let wrong = [
         (206, Some("bytes 3-9/10")),
         (206, Some("bytes */10")),
         (206, None),
+        (206, Some("bytes 4-9/11")),
+        (206, Some("bytes 4-10/*")),
+        (206, Some("octets 4-9/10")),
         (416, None),
+        (400, None),
+        (405, None),
+        (412, None),
+        (501, None),
     ];
     for (status, range) in wrong {
         let server = Server::answering(move |seen| match seen.header(header::RANGE) {
@@ -62,6 +74,27 @@ async fn a_range_is_believed_only_if_it_says_what_it_is() {
     assert_eq!(server.seen().len(), 1, "the whole is taken as it comes");
 }
 
+/// R19 and R22: what is of another length can't be the blob, and none of it is taken.
+#[tokio::test]
+async fn a_whole_of_another_length_is_refused_before_its_first_byte() {
+    for offset in [0, 4] {
+        let page = "<html>sign\u{1b}[2J in</html>";
+        let server =
+            Server::answering(move |_| with_headers(200, &[("Content-Type", "text/html")], page)).await;
+        let fault = fetch(&server, offset).await.unwrap_err();
+        assert_eq!(fault.reason, Reason::DigestMismatch, "{fault}");
+        for words in ["has 24 bytes", "says 10", "\"text/html\"", "<html>sign\\u{1b}[2J"] {
+            assert!(fault.happened.contains(words), "{words}: {fault}");
+        }
+        assert_eq!(server.seen().len(), 1);
+    }
+    let storage = Server::answering(|_| with_headers(200, &[], "internal words")).await;
+    let to = format!("http://{}/", storage.name());
+    let server = Server::answering(move |_| with_headers(307, &[("Location", &to)], "")).await;
+    let fault = fetch(&server, 0).await.unwrap_err();
+    assert!(!fault.happened.contains("internal words"), "{fault}");
+}
+
 #[tokio::test]
 async fn a_part_that_nobody_asked_for_is_an_error() {
     let server =
@@ -69,6 +102,7 @@ async fn a_part_that_nobody_asked_for_is_an_error() {
     assert_eq!(fetch(&server, 0).await.unwrap_err().reason, Reason::RegistryError);
 }
 
+/// R06.
 #[tokio::test]
 async fn credentials_stay_at_home_and_the_range_goes_along() {
     let storage =
@@ -82,7 +116,7 @@ async fn credentials_stay_at_home_and_the_range_goes_along() {
     .await;
     let transport = transport_with(&server.name(), "user", "pass");
     let stream = transport
-        .blob(&as_team(server.repository()), &digest(), 4)
+        .blob(&as_team(server.repository()), &digest(), SIZE, 4)
         .await
         .unwrap();
     assert_eq!(stream.start, 4);
@@ -112,12 +146,33 @@ async fn credentials_do_not_come_back_with_a_redirect_from_away() {
     });
     let transport = transport_with(&server.name(), "user", "pass");
     let stream = transport
-        .blob(&as_team(server.repository()), &digest(), 0)
+        .blob(&as_team(server.repository()), &digest(), SIZE, 0)
         .await
         .unwrap();
     assert_eq!(read(stream).await.unwrap(), BLOB);
     assert_eq!(server.seen().last().unwrap().line(), "GET /back");
     assert_eq!(server.seen().last().unwrap().authorization(), "");
+}
+
+/// R06: storages say in several ways that a link has expired.
+#[tokio::test]
+async fn a_link_that_a_storage_refuses_is_asked_for_once_more() {
+    for refusal in [400, 401, 403, 404, 410] {
+        let storage = Server::answering(move |seen| match seen.query.as_str() {
+            "link=2" => with_headers(200, &[], BLOB),
+            _ => with_headers(refusal, &[("WWW-Authenticate", "Basic realm=x")], ""),
+        })
+        .await;
+        let links = std::sync::atomic::AtomicU32::new(0);
+        let to = storage.name();
+        let server = Server::answering(move |_| {
+            let link = links.fetch_add(1, std::sync::atomic::Ordering::Relaxed) + 1;
+            with_headers(307, &[("Location", &format!("http://{to}/x?link={link}"))], "")
+        })
+        .await;
+        assert_eq!(fetch(&server, 0).await, Ok((0, BLOB.to_vec())), "{refusal}");
+        assert!(storage.seen().iter().all(|seen| seen.authorization().is_empty()));
+    }
 }
 
 #[tokio::test]
@@ -143,7 +198,7 @@ async fn an_expired_link_is_asked_for_once_more_and_its_words_are_not_quoted() {
         path: "other".into(),
         ..server.repository()
     };
-    let fault = transport().blob(&other, &digest(), 0).await.unwrap_err();
+    let fault = transport().blob(&other, &digest(), SIZE, 0).await.unwrap_err();
     assert_eq!(fault.reason, Reason::Forbidden);
     assert_eq!(server.seen().len(), 4);
     let text = fault.to_string();
@@ -154,6 +209,7 @@ async fn an_expired_link_is_asked_for_once_more_and_its_words_are_not_quoted() {
     );
 }
 
+/// R07.
 #[tokio::test]
 async fn redirects_end() {
     let server = Server::answering(|_| with_headers(307, &[("Location", "/again")], "")).await;
@@ -181,7 +237,10 @@ async fn a_body_that_breaks_off_is_a_network_fault_after_the_bytes_that_came() {
             }
         }
     });
-    let stream = transport().blob(&repository(&name), &digest(), 0).await.unwrap();
+    let stream = transport()
+        .blob(&repository(&name), &digest(), SIZE, 0)
+        .await
+        .unwrap();
     let items: Vec<_> = stream.chunks.collect().await;
     assert_eq!(items.len(), 2, "{items:?}");
     assert_eq!(items[0].as_ref().unwrap(), "0123");

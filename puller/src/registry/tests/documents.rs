@@ -8,6 +8,7 @@ fn digest() -> Digest {
     Digest::sha256(MANIFEST)
 }
 
+/// R26.
 #[tokio::test]
 async fn a_head_with_a_digest_is_all_that_a_tag_costs() {
     let server =
@@ -19,12 +20,30 @@ async fn a_head_with_a_digest_is_all_that_a_tag_costs() {
     let accept = server.seen()[0].header(header::ACCEPT).to_owned();
     assert_eq!(accept.split(", ").count(), 4, "{accept}");
     assert!(!accept.contains('*'));
-    assert_eq!(server.seen()[0].header(header::ACCEPT_ENCODING), "");
+    assert_eq!(server.seen()[0].header(header::ACCEPT_ENCODING), "identity");
+    let fields: Vec<_> = server.seen()[0]
+        .headers
+        .get_all(header::ACCEPT)
+        .iter()
+        .cloned()
+        .collect();
+    assert_eq!(fields.len(), 5, "one with all of them, and one for each");
+    assert_eq!(
+        fields[1..]
+            .iter()
+            .map(|field| field.to_str().unwrap())
+            .collect::<Vec<_>>()
+            .join(", "),
+        accept
+    );
 }
 
+/// R05. The 401 has no challenge; one that has is answered.
 #[tokio::test]
 async fn whatever_else_head_answers_get_decides() {
-    for head in [200, 403, 404, 405, 500] {
+    for head in [
+        200, 204, 304, 307, 400, 401, 403, 404, 405, 406, 410, 418, 500, 501, 503,
+    ] {
         let server = Server::answering(move |seen| match seen.method.as_str() {
             "HEAD" => with_headers(head, &[("Docker-Content-Digest", "sha256:nonsense")], ""),
             _ => with_headers(200, &[], MANIFEST),
@@ -43,6 +62,28 @@ async fn whatever_else_head_answers_get_decides() {
             "both must see the same document"
         );
     }
+}
+
+/// R05: a HEAD whose connection breaks is a HEAD that failed.
+#[tokio::test]
+async fn where_head_breaks_the_connection_get_decides() {
+    use tokio::io::{AsyncReadExt, AsyncWriteExt};
+    let listener = TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let name = listener.local_addr().unwrap().to_string();
+    let task = tokio::spawn(async move {
+        loop {
+            let (mut connection, _) = listener.accept().await.unwrap();
+            let mut request = [0; 4096];
+            let length = connection.read(&mut request).await.unwrap();
+            if request[..length].starts_with(b"GET") {
+                let head = format!("HTTP/1.1 200 OK\r\nContent-Length: {}\r\n\r\n", MANIFEST.len());
+                connection.write_all(head.as_bytes()).await.unwrap();
+                connection.write_all(MANIFEST).await.unwrap();
+            }
+        }
+    });
+    assert_eq!(transport().resolve(&repository(&name), "v1").await, Ok(digest()));
+    task.abort();
 }
 
 #[tokio::test]
@@ -66,6 +107,7 @@ async fn a_tag_that_neither_finds_is_not_found_with_the_registrys_words() {
     );
 }
 
+/// R01.
 #[tokio::test]
 async fn a_digest_header_on_get_must_be_the_bodys() {
     let server = Server::answering(|seen| match seen.method.as_str() {
@@ -107,6 +149,7 @@ async fn a_manifest_is_verified_by_its_digests_own_algorithm() {
     );
 }
 
+/// R28.
 #[tokio::test]
 async fn an_endless_document_is_not_read() {
     let endless = || {
@@ -128,6 +171,7 @@ async fn an_endless_document_is_not_read() {
     assert!(fault.happened.len() < 1000);
 }
 
+/// R28.
 #[tokio::test]
 async fn an_announced_length_over_the_cap_is_refused_at_once() {
     let server =
@@ -160,4 +204,21 @@ async fn a_small_blob_is_of_its_digest_and_size() {
         .unwrap_err();
     assert_eq!(huge.reason, Reason::LimitExceeded);
     assert_eq!(server.seen().len(), seen, "nothing was asked for it");
+}
+
+#[tokio::test]
+async fn r22_a_page_in_the_registrys_place_is_no_manifest_and_may_go_away() {
+    let server = Server::answering(|_| {
+        with_headers(
+            200,
+            &[("Content-Type", "text/html")],
+            "<html>Please \u{1b}sign in</html>",
+        )
+    })
+    .await;
+    let fault = transport().resolve(&server.repository(), "v1").await.unwrap_err();
+    assert_eq!(fault.reason, Reason::RegistryError);
+    assert!(fault.reason.is_retried());
+    let told = r#"its type is "text/html", it begins "<html>Please \u{1b}sign in</html>""#;
+    assert!(fault.happened.contains(told), "{}", fault.happened);
 }

@@ -30,6 +30,7 @@ async fn ask_from_outside(wire: &Wire, url: &str) -> Result<StatusCode, Fault> {
         form: None,
         plain: true,
         reach: Reach::Public,
+        insecure: false,
         activity: &activity,
     };
     wire.ask(&call).await.map(|answer| answer.status())
@@ -85,13 +86,13 @@ async fn a_registry_inside_may_use_storage_inside_but_nothing_link_local() {
     .await;
     let transport = transport();
     let digest = Digest::sha256(b"blob");
-    let stream = transport.blob(&server.repository(), &digest, 0).await.unwrap();
+    let stream = transport.blob(&server.repository(), &digest, 4, 0).await.unwrap();
     assert_eq!(read(stream).await.unwrap(), b"blob");
     let other = Repository {
         path: "other".into(),
         ..server.repository()
     };
-    let fault = transport.blob(&other, &digest, 0).await.unwrap_err();
+    let fault = transport.blob(&other, &digest, 4, 0).await.unwrap_err();
     assert_eq!(fault.reason, Reason::BlockedByPolicy);
     assert!(fault.happened.contains("never dialled"), "{fault}");
 }
@@ -121,7 +122,7 @@ impl axum::serve::Listener for TlsListener {
 }
 
 /// A registry with a certificate of its own for 127.0.0.1, and the file with the certificate.
-async fn tls_registry(dir: &std::path::Path) -> (Server, PathBuf) {
+pub(super) async fn tls_registry(dir: &std::path::Path) -> (Server, PathBuf) {
     drop(transport());
     let made = rcgen::generate_simple_self_signed(vec!["127.0.0.1".to_owned()]).unwrap();
     let file = dir.join("ca.pem");
@@ -148,7 +149,7 @@ async fn a_loopback_registry_with_tls_works_if_its_authority_is_known_and_is_nev
     let (server, ca) = tls_registry(dir.path()).await;
     let digest = Digest::sha256(b"blob");
     let fault = transport()
-        .blob(&server.repository(), &digest, 0)
+        .blob(&server.repository(), &digest, 4, 0)
         .await
         .unwrap_err();
     assert_eq!(fault.reason, Reason::Tls, "{fault}");
@@ -161,7 +162,7 @@ async fn a_loopback_registry_with_tls_works_if_its_authority_is_known_and_is_nev
         ..settings()
     };
     let transport = Transport::new(&settings, Arc::new(Keyring::new([]))).unwrap();
-    let stream = transport.blob(&server.repository(), &digest, 0).await.unwrap();
+    let stream = transport.blob(&server.repository(), &digest, 4, 0).await.unwrap();
     assert_eq!(read(stream).await.unwrap(), b"blob");
 }
 

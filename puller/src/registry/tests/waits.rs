@@ -12,6 +12,7 @@ fn short_idle() -> Transport {
     Transport::new(&settings, Arc::new(Keyring::new([]))).unwrap()
 }
 
+/// R16.
 #[tokio::test]
 async fn a_429_pauses_the_registry_for_all() {
     let first = std::sync::atomic::AtomicBool::new(true);
@@ -45,7 +46,7 @@ async fn a_429_pauses_the_registry_for_all() {
     let activity = Arc::clone(&other.activity);
     let task = tokio::spawn(async move {
         transport
-            .blob(&other, &Digest::sha256(b"x"), 0)
+            .blob(&other, &Digest::sha256(b"x"), 1, 0)
             .await
             .map(|b| b.start)
     });
@@ -69,7 +70,7 @@ async fn a_503_passes_its_pause_on_and_holds_nobody_else() {
     let transport = transport();
     for _ in 0..2 {
         let fault = transport
-            .blob(&server.repository(), &Digest::sha256(b"x"), 0)
+            .blob(&server.repository(), &Digest::sha256(b"x"), 1, 0)
             .await
             .unwrap_err();
         assert_eq!(fault.reason, Reason::RegistryError);
@@ -106,7 +107,7 @@ async fn a_body_that_stalls_is_a_timeout_however_much_came_before() {
     })
     .await;
     let stream = short_idle()
-        .blob(&server.repository(), &Digest::sha256(b"x"), 0)
+        .blob(&server.repository(), &Digest::sha256(b"x"), 1, 0)
         .await
         .unwrap();
     let items: Vec<_> = stream.chunks.collect().await;
@@ -126,7 +127,7 @@ async fn a_slow_body_is_no_timeout() {
     })
     .await;
     let stream = short_idle()
-        .blob(&server.repository(), &Digest::sha256(b"x"), 0)
+        .blob(&server.repository(), &Digest::sha256(b"x"), 1, 0)
         .await
         .unwrap();
     assert_eq!(read(stream).await.unwrap(), b"xxxxxxxxxx");

@@ -48,13 +48,14 @@ impl BlobReader {
         let mut state = lock(&self.blob.state);
         loop {
             if self.activity.is_cancelled() {
-                return Err(self.failed("the pull was cancelled"));
+                return Err(self.failed(Reason::Internal, "the pull was cancelled"));
             }
             if state.generation != self.generation {
                 if self.position > 0 {
                     return Err(match &state.fault {
                         Some(fault) => io::Error::other(fault.clone()),
-                        None => self.failed("it was begun anew"),
+                        // Somebody has found that the bytes were others, and has begun already.
+                        None => self.failed(Reason::DigestMismatch, "it was begun anew"),
                     });
                 }
                 self.generation = state.generation;
@@ -70,9 +71,9 @@ impl BlobReader {
         }
     }
 
-    fn failed(&self, happened: &str) -> io::Error {
+    fn failed(&self, reason: Reason, happened: &str) -> io::Error {
         let asked = format!("read layer {}", self.blob.digest);
-        io::Error::other(Fault::new(Reason::Internal, asked, happened, ""))
+        io::Error::other(Fault::new(reason, asked, happened, ""))
     }
 }
 
@@ -100,7 +101,10 @@ impl Read for BlobReader {
                 continue;
             }
             if got == 0 {
-                return Err(self.failed("its file is shorter than what was written to it"));
+                return Err(self.failed(
+                    Reason::Internal,
+                    "its file is shorter than what was written to it",
+                ));
             }
             self.position += got as u64;
             return Ok(got);

@@ -5,7 +5,7 @@ fn pinned() -> Wish {
 }
 
 #[test]
-fn what_failed_by_the_policy_goes_on_when_it_changes() {
+fn what_the_rules_forbade_goes_on_when_they_change() {
     for reason in [Reason::VerificationFailed, Reason::BlockedByPolicy] {
         for wish in [tag(), pinned()] {
             let mut world = World::new();
@@ -16,7 +16,7 @@ fn what_failed_by_the_policy_goes_on_when_it_changes() {
             assert_eq!(world.image(&id).phase, Phase::Failed);
             world.pass(MINUTE);
             assert!(world.jobs.is_empty(), "it rests");
-            world.policy_changed();
+            world.rules_changed();
             let job = world.job();
             assert!(!job.check);
             assert_eq!(
@@ -36,7 +36,7 @@ fn another_refusal_is_shown_and_rests_again() {
     let id = world.fetch(&pinned(), "me");
     let job = world.job();
     world.fail(&job, Reason::BlockedByPolicy);
-    world.policy_changed();
+    world.rules_changed();
     let job = world.job();
     world.fail(&job, Reason::VerificationFailed);
     let image = world.image(&id);
@@ -44,10 +44,39 @@ fn another_refusal_is_shown_and_rests_again() {
         (image.phase, image.reason()),
         (Phase::Failed, Some(Reason::VerificationFailed))
     );
-    world.pass(60 * MINUTE);
+    world.pass(MINUTE);
     assert!(world.jobs.is_empty(), "it rests");
-    world.policy_changed();
+    world.rules_changed();
     world.job();
+}
+
+#[test]
+fn an_image_whose_signature_may_come_later_is_looked_at_every_five_minutes() {
+    for (reason, again) in [
+        (Reason::VerificationFailed, true),
+        (Reason::BlockedByPolicy, false),
+    ] {
+        for wish in [tag(), pinned()] {
+            let mut world = World::new();
+            let id = world.fetch(&wish, "me");
+            let job = world.job();
+            let _ = world.resolve(&job, &digest("a"));
+            world.fail(&job, reason);
+            world.pass(4 * MINUTE);
+            assert!(world.jobs.is_empty(), "it rests");
+            world.pass(2 * MINUTE);
+            assert_eq!(
+                world.jobs.len(),
+                usize::from(again || wish == tag()),
+                "{reason:?}"
+            );
+            if let Some(job) = world.jobs.pop() {
+                let verdict = world.resolve(&job, &digest("a"));
+                assert_eq!(verdict == Verdict::Pull, again, "{reason:?}");
+                assert_eq!(world.image(&id).phase, Phase::Failed, "it does not flap");
+            }
+        }
+    }
 }
 
 #[test]
@@ -61,7 +90,7 @@ fn nobody_else_is_disturbed() {
     let retried = world.fetch(&wish("example.com/other:v1"), "me");
     let job = world.job();
     world.fail(&job, Reason::Network);
-    world.policy_changed();
+    world.rules_changed();
     assert!(world.jobs.is_empty());
     assert_eq!(world.image(&unpacked).phase, Phase::Unpacked);
     assert_eq!(world.image(&malformed).phase, Phase::Failed);
@@ -69,12 +98,12 @@ fn nobody_else_is_disturbed() {
 }
 
 #[test]
-fn a_job_that_failed_by_the_policy_of_before_is_tried_by_the_one_of_now() {
+fn a_job_that_failed_by_the_rules_of_before_is_tried_by_those_of_now() {
     let mut world = World::new();
     let id = world.fetch(&pinned(), "me");
     let job = world.job();
     let _ = world.resolve(&job, &digest("a"));
-    world.policy_changed();
+    world.rules_changed();
     assert!(world.jobs.is_empty(), "one job at a time");
     world.fail(&job, Reason::VerificationFailed);
     let job = world.job();

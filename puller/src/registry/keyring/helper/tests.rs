@@ -1,0 +1,141 @@
+use std::{fs, os::unix::fs::PermissionsExt as _};
+
+use super::*;
+use crate::{
+    domain::{Scope, Secret},
+    registry::Keyring,
+};
+
+/// A helper named `test` that is this shell script.
+fn helper(script: &str) -> (tempfile::TempDir, Helpers) {
+    let directory = tempfile::tempdir().unwrap();
+    let path = directory.path().join("docker-credential-test");
+    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    let helpers = Helpers {
+        directory: Some(directory.path().to_owned()),
+        ..Helpers::default()
+    };
+    (directory, helpers)
+}
+
+/// Asks; another test's fork may hold the fresh script open for writing, which ends soon.
+async fn ask(helpers: &Helpers, registry: &str) -> Answer {
+    loop {
+        match helpers.ask("test", registry).await {
+            Err(problem) if problem.contains("Text file busy") => tokio::task::yield_now().await,
+            answer => return answer,
+        }
+    }
+}
+
+fn login(username: &str, password: &str) -> Credential {
+    Credential::Login {
+        username: username.into(),
+        password: Secret::new(password.into()),
+    }
+}
+
+#[tokio::test]
+async fn gets_what_it_says_for_the_servers_name() {
+    let (_directory, helpers) =
+        helper(r#"read -r server || :; echo "{\"Username\":\"$1\",\"Secret\":\"$server\"}""#);
+    assert_eq!(
+        ask(&helpers, "x.io:5000").await,
+        Ok(Some(login("get", "x.io:5000")))
+    );
+    assert_eq!(
+        ask(&helpers, "docker.io").await,
+        Ok(Some(login("get", "https://index.docker.io/v1/")))
+    );
+}
+
+#[tokio::test]
+async fn a_token_user_has_an_identity_token() {
+    let (_directory, helpers) = helper(r#"echo '{"Username":"<token>","Secret":"t"}'"#);
+    let identity = Credential::Identity(Secret::new("t".into()));
+    assert_eq!(ask(&helpers, "x.io").await, Ok(Some(identity)));
+}
+
+#[tokio::test]
+async fn not_found_is_no_failure() {
+    let (_directory, helpers) = helper("echo credentials not found in native keychain; exit 1");
+    assert_eq!(ask(&helpers, "x.io").await, Ok(None));
+}
+
+#[tokio::test]
+async fn failures_are_told_without_the_secret() {
+    for (script, told) in [
+        ("echo '{\"Secret\":hunter2'", "no usable credential"),
+        ("echo '{\"Secret\":\"hunter2\"}'; exit 1", "(not shown)"),
+        ("echo expired login; exit 1", "expired login"),
+        ("echo no network >&2; exit 3", "no network"),
+        ("head -c 100000 /dev/zero", "more than 65536 bytes"),
+    ] {
+        let (_directory, helpers) = helper(script);
+        let problem = ask(&helpers, "x.io").await.unwrap_err();
+        assert!(problem.contains(told), "{problem}");
+        assert!(!problem.contains("hunter2"), "{problem}");
+    }
+}
+
+#[tokio::test]
+async fn one_that_hangs_is_killed() {
+    let (directory, mut helpers) = helper("echo $$ > \"$(dirname \"$0\")/pid\"; sleep 600");
+    helpers.time_limit = Duration::from_secs(1);
+    let problem = ask(&helpers, "x.io").await.unwrap_err();
+    assert!(problem.contains("did not end within 1 s"), "{problem}");
+    let pid = fs::read_to_string(directory.path().join("pid")).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    // Gone once it is reaped, which the runtime does by and by.
+    while rustix::process::test_kill_process(pid).is_ok() {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn a_name_that_is_a_path_is_not_run() {
+    for name in ["", "../evil", "a b", "a;b", "a/b"] {
+        let problem = Helpers::default().get(name, "x.io").await.unwrap_err();
+        assert!(problem.contains("is not run"), "{problem}");
+    }
+}
+
+/// Each run leaves a line in `runs`.
+const COUNTING: &str = r#"echo run >> "$(dirname "$0")/runs"; echo '{"Username":"u","Secret":"p"}'"#;
+
+#[tokio::test]
+async fn many_at_a_time_run_it_once() {
+    let (directory, helpers) = helper(COUNTING);
+    assert!(ask(&helpers, "warm.io").await.is_ok());
+    fs::remove_file(directory.path().join("runs")).unwrap();
+    let asked = (0..20).map(|_| helpers.get("test", "x.io"));
+    for answer in futures_util::future::join_all(asked).await {
+        assert_eq!(answer, Ok(Some(login("u", "p"))));
+    }
+    assert_eq!(
+        fs::read_to_string(directory.path().join("runs")).unwrap(),
+        "run\n"
+    );
+}
+
+#[tokio::test]
+async fn only_the_daemons_own_files_name_helpers() {
+    let (directory, helpers) = helper(COUNTING);
+    assert!(ask(&helpers, "warm.io").await.is_ok());
+    fs::remove_file(directory.path().join("runs")).unwrap();
+    let file = directory.path().join("config.json");
+    let config = r#"{"credHelpers":{"x.io":"test"},"credsStore":"test","auths":{"x.io":{}}}"#;
+    fs::write(&file, config).unwrap();
+    let mut keyring = Keyring::new([file]);
+    keyring.helpers = helpers;
+    let team = Scope("team".into());
+    keyring.set(&team, config.as_bytes()).unwrap();
+
+    let found = keyring.lookup(&team, "x.io", "a").await.unwrap();
+    assert_eq!(found.credentials, []);
+    assert!(!directory.path().join("runs").exists());
+
+    let found = keyring.lookup(&Scope::default(), "x.io", "a").await.unwrap();
+    assert_eq!(found.credentials, [login("u", "p")]);
+}
