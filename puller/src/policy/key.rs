@@ -14,6 +14,8 @@ use rustls::pki_types::{
     pem::{Error as PemError, PemObject as _},
 };
 
+use crate::registry::quoted;
+
 /// A key of the policy: what it is called there, and the key or why it can't be used.
 pub(super) struct Key {
     name: String,
@@ -57,7 +59,7 @@ impl PublicKey {
             (Some(Err(PemError::NoItemsFound)), _) | (None, _) => {
                 return Err("it holds no public key in PEM (BEGIN PUBLIC KEY)".to_owned());
             }
-            (Some(Err(error)), _) => return Err(format!("it is no PEM: {error}")),
+            (Some(Err(error)), _) => return Err(format!("it is no PEM: {}", quoted(&error.to_string()))),
             (Some(Ok(_)), Some(_)) => {
                 return Err("something follows its first key; give each key a file of its own".to_owned());
             }

@@ -9,6 +9,8 @@ use serde::{
 };
 use serde_json::value::RawValue;
 
+use crate::registry::quoted;
+
 /// An object with any keys, each of them once.
 #[derive(Debug)]
 pub(super) struct Unique<V>(pub(super) BTreeMap<String, V>);
@@ -38,12 +40,12 @@ impl<'de, V: Deserialize<'de>> Deserialize<'de> for Unique<V> {
     }
 }
 
-/// Reads an object. Structs would be read from arrays too.
+/// Reads an object. Structs would be read from arrays too. The error is fit to print.
 pub(super) fn object<T: DeserializeOwned>(json: &str) -> Result<T, String> {
     if !json.trim_start().starts_with('{') {
         return Err("it is no JSON object".to_owned());
     }
-    serde_json::from_str(json).map_err(|error| error.to_string())
+    serde_json::from_str(json).map_err(|error| quoted(&error.to_string()))
 }
 
 /// The `type` of an object.

@@ -52,7 +52,7 @@ struct Image {
 impl Payload {
     /// Parses a payload. To be believed only if somebody who is trusted has signed it.
     pub(crate) fn parse(json: &[u8]) -> Result<Self, String> {
-        let malformed = |problem: &str| format!("its payload is malformed: {}", quoted(problem));
+        let malformed = |problem: &str| format!("its payload is malformed: {problem}");
         let text = std::str::from_utf8(json).map_err(|_| malformed("it is not UTF-8"))?;
         let Wire { critical, .. } = object(text).map_err(|problem| malformed(&problem))?;
         if critical.r#type != TYPE {
