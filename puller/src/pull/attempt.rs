@@ -205,7 +205,7 @@ impl Engine {
         };
         tokio::pin!(unpack);
 
-        tokio::select! {
+        let unpacked = tokio::select! {
             // All bytes here and verified: this is looked at first, since the unpack may end with them.
             biased;
             downloaded = &mut downloads => {
@@ -214,23 +214,24 @@ impl Engine {
                 unpack.await
             }
             unpacked = &mut unpack => match unpacked {
-                Ok(done) => {
-                    downloads.await?;
-                    steps.downloaded();
-                    Ok(done)
-                }
                 // Before the bytes are blamed they must be known to be those of their digest. Should they not
-                // be, that is the fault to tell, and the one that is tried again. If they are now, it need
-                // not be they that were unpacked: another pull or a mirror may have brought other ones
-                // first. So the verified ones are unpacked anew, and what comes of that holds.
-                Err(fault) if blames_the_bytes(fault.reason) => {
+                // be, that is the fault to tell, and the one that is tried again.
+                Err(fault) if !blames_the_bytes(fault.reason) => return Err(fault),
+                unpacked => {
                     downloads.await?;
                     steps.downloaded();
-                    tracing::debug!(%fault, "unpacked again, from bytes that are verified now");
-                    unpacking().await
+                    unpacked
                 }
-                Err(fault) => Err(fault),
             },
+        };
+        match unpacked {
+            // The bytes are verified now, but it need not be they that were unpacked: another pull or a mirror
+            // may have brought other ones first. So they are unpacked anew, and what comes of that holds.
+            Err(fault) if blames_the_bytes(fault.reason) => {
+                tracing::debug!(%fault, "unpacked again, from bytes that are verified now");
+                unpacking().await
+            }
+            unpacked => unpacked,
         }
     }
 }
