@@ -17,8 +17,9 @@
 
 use std::sync::Arc;
 
+use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::{future::BoxFuture, stream::BoxStream};
+use futures_util::stream::BoxStream;
 
 use crate::{
     domain::{Activity, Digest, Scope},
@@ -100,52 +101,35 @@ pub struct BlobStream {
 }
 
 /// What the puller needs of a registry. Every fault says whether and when trying again makes sense.
+#[async_trait]
 pub trait Registry: Send + Sync + 'static {
     /// The digest that a tag stands for now (of an index or of a manifest). One HEAD where the
     /// registry answers it usefully, else a GET.
-    fn resolve<'a>(
-        &'a self,
-        repository: &'a Repository,
-        tag: &'a str,
-    ) -> BoxFuture<'a, Result<Digest, Fault>>;
+    async fn resolve(&self, repository: &Repository, tag: &str) -> Result<Digest, Fault>;
 
     /// The same by GET alone, whose body has a digest of its own: for a digest by
     /// [`resolve`](Self::resolve) that the registry does not have.
-    fn reread<'a>(&'a self, repository: &'a Repository, tag: &'a str)
-    -> BoxFuture<'a, Result<Digest, Fault>>;
+    async fn reread(&self, repository: &Repository, tag: &str) -> Result<Digest, Fault>;
 
     /// A manifest or index, verified against its digest. At most 8 MiB.
-    fn manifest<'a>(
-        &'a self,
-        repository: &'a Repository,
-        digest: &'a Digest,
-    ) -> BoxFuture<'a, Result<RawManifest, Fault>>;
+    async fn manifest(&self, repository: &Repository, digest: &Digest) -> Result<RawManifest, Fault>;
 
     /// A small blob (a config), read whole and verified. `size` is the descriptor's; at most 8 MiB.
-    fn small_blob<'a>(
-        &'a self,
-        repository: &'a Repository,
-        digest: &'a Digest,
-        size: u64,
-    ) -> BoxFuture<'a, Result<Bytes, Fault>>;
+    async fn small_blob(&self, repository: &Repository, digest: &Digest, size: u64) -> Result<Bytes, Fault>;
 
     /// A blob of `size` bytes from `offset` on; no `Range` header is sent for 0. An answer that says
     /// that the blob is of another size is not taken.
-    fn blob<'a>(
-        &'a self,
-        repository: &'a Repository,
-        digest: &'a Digest,
+    async fn blob(
+        &self,
+        repository: &Repository,
+        digest: &Digest,
         size: u64,
         offset: u64,
-    ) -> BoxFuture<'a, Result<BlobStream, Fault>>;
+    ) -> Result<BlobStream, Fault>;
 
     /// Asks with this repository's credentials whether the blob is there (HEAD), before one that was
     /// fetched under another registry, repository or scope is used for it.
-    fn has_blob<'a>(
-        &'a self,
-        repository: &'a Repository,
-        digest: &'a Digest,
-    ) -> BoxFuture<'a, Result<(), Fault>>;
+    async fn has_blob(&self, repository: &Repository, digest: &Digest) -> Result<(), Fault>;
 }
 
 impl std::fmt::Debug for BlobStream {

@@ -4,6 +4,7 @@
 //! - [`registry`]: the real docker-registry as a process; [`scripted`]: a registry that misbehaves,
 //!   request by request, as it is told.
 //! - [`puller`]: the built daemon as a process, and its command line; [`grpcurl`]: the real grpcurl.
+//! - [`environment`]: what a person sets for the random ones.
 //! - [`bench`]: what `make bench` is made of.
 //! - [`tree`]: directory trees, compared; [`umoci`]: the tree that skopeo and umoci make of an image.
 //!
@@ -12,6 +13,7 @@
 
 pub mod bench;
 pub mod certificates;
+pub mod environment;
 pub mod grpcurl;
 pub mod image;
 mod process;

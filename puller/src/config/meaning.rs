@@ -22,6 +22,8 @@ pub(crate) const NONE: &str = "none";
 /// Where the containers ecosystem has its registries, and its verification policy.
 pub(crate) const REGISTRIES_CONF: &str = "/etc/containers/registries.conf";
 pub(crate) const POLICY: &str = "/etc/containers/policy.json";
+/// Where Podman and Docker look for certificates of single registries.
+const CERTS_DIRS: [&str; 2] = ["/etc/containers/certs.d", "/etc/docker/certs.d"];
 
 /// Most pulls, and layers of a pull, at the same time: beyond it only sockets and memory are used up.
 const MAX_PARALLEL: u64 = 1000;
@@ -121,9 +123,6 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
     };
     (settings, read.problems)
 }
-
-/// Where Podman and Docker look for certificates of single registries.
-const CERTS_DIRS: [&str; 2] = ["/etc/containers/certs.d", "/etc/docker/certs.d"];
 
 /// Reads settings one by one and collects what is wrong.
 #[derive(Default)]

@@ -108,7 +108,7 @@ fn hub_path(repository: &str) -> String {
 }
 
 /// A first component is a registry if it could not be a part of a repository's name.
-fn names_a_registry(first: &str) -> bool {
+pub(crate) fn names_a_registry(first: &str) -> bool {
     first.eq_ignore_ascii_case("localhost") || first.contains(['.', ':', '['])
 }
 

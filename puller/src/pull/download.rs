@@ -110,7 +110,7 @@ impl Download<'_> {
             }
             // Which of them it was can't be known. All rest, so that somebody else is asked now.
             for mirror in senders.mirrors {
-                mirror.rest(&fault);
+                mirror.passed_over(&fault);
             }
             writer = match self.turn().await? {
                 Some(writer) => writer,
@@ -212,7 +212,7 @@ impl Download<'_> {
         };
         match stream.mirror {
             Some(mirror) => {
-                mirror.rest(&fault);
+                mirror.passed_over(&fault);
                 Ok(Connection::Again)
             }
             None => Err(fault),

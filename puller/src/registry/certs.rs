@@ -15,7 +15,7 @@ use std::{
 use reqwest::{Certificate, Identity};
 use url::Url;
 
-use super::{fault, stamp::Stamp};
+use super::stamp::Stamp;
 
 /// How long a directory is not looked at again: often enough for a rotation, seldom enough for a pull
 /// with many requests.
@@ -66,21 +66,20 @@ impl Certs {
         }
     }
 
-    /// What is said of a URL's host; `None`: nothing.
+    /// What is said of a URL's host (and port, as a person would write them); `None`: nothing.
     ///
     /// # Errors
     /// A file of its directory can't be used.
-    pub(super) fn of(&self, url: &Url) -> Result<Option<Arc<HostTls>>, Unusable> {
-        let host = fault::authority(url);
+    pub(super) fn of(&self, url: &Url, host: &str) -> Result<Option<Arc<HostTls>>, Unusable> {
         let mut known = self.known.lock().unwrap_or_else(PoisonError::into_inner);
-        let before = match known.get(&host) {
+        let before = match known.get(host) {
             Some((when, result)) if when.elapsed() < LOOK_EVERY => return result.clone(),
             Some((_, Ok(before))) => before.clone(),
             _ => None,
         };
         known.retain(|_, (when, result)| when.elapsed() < LOOK_EVERY || !matches!(result, Ok(None)));
-        let result = self.look(url, &host, before);
-        known.insert(host, (Instant::now(), result.clone()));
+        let result = self.look(url, host, before);
+        known.insert(host.to_owned(), (Instant::now(), result.clone()));
         result
     }
 
@@ -261,11 +260,13 @@ fn unusable(file: &Path, problem: impl Into<String>, remedy: &'static str) -> Un
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::registry::fault;
 
     fn of(place: &Path, url: &str) -> Result<bool, String> {
         let certs = Certs::new(vec![place.to_owned()]);
+        let url = url.parse().unwrap();
         let found = certs
-            .of(&url.parse().unwrap())
+            .of(&url, &fault::authority(&url))
             .map_err(|error| error.to_string())?;
         Ok(found.is_some())
     }

@@ -90,21 +90,26 @@ impl Clients {
         Ok(clients)
     }
 
-    /// The client for a request to this URL.
+    /// The client for a request to this URL, whose host and port are `host`.
     ///
     /// # Errors
     /// Its host's certificates can't be used.
-    pub(super) fn of(&self, profile: &Profile, asked: &str, url: &Url) -> Result<reqwest::Client, Fault> {
-        let host = fault::authority(url);
+    pub(super) fn of(
+        &self,
+        profile: &Profile,
+        asked: &str,
+        url: &Url,
+        host: &str,
+    ) -> Result<reqwest::Client, Fault> {
         let certs = if url.scheme() == "https" {
-            self.certs.of(url).map_err(|unusable| {
+            self.certs.of(url, host).map_err(|unusable| {
                 let happened = format!("the certificates for {host} cannot be used: {unusable}");
                 Fault::new(Reason::Tls, asked, happened, unusable.remedy)
             })?
         } else {
             None
         };
-        let of_host = certs.as_ref().map(|_| host.clone());
+        let of_host = certs.as_ref().map(|_| host.to_owned());
         self.made(profile, of_host.zip(certs)).map_err(|error| {
             Fault::new(
                 Reason::Tls,

@@ -204,7 +204,7 @@ impl Exchange {
         };
         let answered = self.ask_with(site, repository, question, credentials).await;
         answered.map_err(|mut failure| {
-            if matches!(failure.fault.reason, Reason::Unauthorized | Reason::Forbidden) {
+            if failure.fault.reason.is_refusal() {
                 self.keyring.refused(&repository.registry);
                 for problem in problems {
                     failure.fault.happened.push_str(&format!("; {problem}"));

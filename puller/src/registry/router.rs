@@ -10,6 +10,7 @@
 
 use std::{fmt, future::Future, sync::Arc, time::Duration};
 
+use async_trait::async_trait;
 use bytes::Bytes;
 use futures_util::{
     future::BoxFuture,
@@ -51,10 +52,13 @@ pub struct Mirror {
 }
 
 impl Mirror {
-    /// Leaves the mirror alone for a while, because its bytes stood still or broke off.
-    pub fn rest(&self, why: &Fault) {
+    /// Somebody else is asked instead. Unless the fault tells only of one image, the mirror is left alone
+    /// for a while.
+    pub fn passed_over(&self, why: &Fault) {
         tracing::info!(mirror = self.name, %why, "a mirror is passed over");
-        self.resting.begin(&self.name, why);
+        if !why.reason.is_refusal() && why.reason != Reason::NotFound {
+            self.resting.begin(&self.name, why);
+        }
     }
 }
 
@@ -103,7 +107,7 @@ impl Router {
         }
     }
 
-    /// What the first endpoint says that answers.
+    /// What the first endpoint says that answers, and which mirror that is.
     async fn first<'a, T>(
         &'a self,
         repository: &Repository,
@@ -123,27 +127,32 @@ impl Router {
                     Err(fault) => Err(causes.beside(fault)),
                 };
             }
-            let name = &endpoint.registry;
-            if let Some(why) = self.resting.why(name) {
-                causes.add(name, &format!("left alone for a while, since {why}"));
+            let mirror = Mirror {
+                name: endpoint.registry,
+                resting: Arc::clone(&self.resting),
+            };
+            if let Some(why) = self.resting.why(&mirror.name) {
+                causes.add(&mirror.name, &format!("left alone for a while, since {why}"));
                 continue;
             }
-            match patiently(name, ask(at)).await {
-                Ok(answer) => {
-                    let resting = Arc::clone(&self.resting);
-                    let name = name.clone();
-                    return Ok((answer, Some(Mirror { name, resting })));
-                }
+            match patiently(&mirror.name, ask(at)).await {
+                Ok(answer) => return Ok((answer, Some(mirror))),
                 Err(fault) => {
-                    tracing::info!(mirror = name, %fault, "a mirror is passed over");
-                    causes.add(name, &fault.happened);
-                    if is_out_of_order(fault.reason) {
-                        self.resting.begin(name, &fault);
-                    }
+                    causes.add(&mirror.name, &fault.happened);
+                    mirror.passed_over(&fault);
                 }
             }
         }
         unreachable!("the last endpoint is the registry itself, which is never passed over")
+    }
+
+    /// The same, whoever it is.
+    async fn any<'a, T>(
+        &'a self,
+        repository: &Repository,
+        ask: impl Fn(Repository) -> BoxFuture<'a, Result<T, Fault>>,
+    ) -> Result<T, Fault> {
+        Ok(self.first(repository, ask).await?.0)
     }
 }
 
@@ -172,102 +181,64 @@ fn patient_chunks(name: String, chunks: Chunks) -> Chunks {
     .boxed()
 }
 
-/// Whether a fault tells something of the mirror as a whole, and not only of one image on it.
-fn is_out_of_order(reason: Reason) -> bool {
-    !matches!(
-        reason,
-        Reason::NotFound | Reason::Unauthorized | Reason::Forbidden
-    )
-}
-
+#[async_trait]
 impl Registry for Router {
-    fn resolve<'a>(
-        &'a self,
-        repository: &'a Repository,
-        tag: &'a str,
-    ) -> BoxFuture<'a, Result<Digest, Fault>> {
-        Box::pin(async move {
-            let ask =
-                |at| -> BoxFuture<'a, _> { Box::pin(async move { self.registry.resolve(&at, tag).await }) };
-            Ok(self.first(repository, ask).await?.0)
+    async fn resolve(&self, repository: &Repository, tag: &str) -> Result<Digest, Fault> {
+        self.any(repository, |at| {
+            Box::pin(async move { self.registry.resolve(&at, tag).await })
         })
+        .await
     }
 
-    fn reread<'a>(
-        &'a self,
-        repository: &'a Repository,
-        tag: &'a str,
-    ) -> BoxFuture<'a, Result<Digest, Fault>> {
-        Box::pin(async move {
-            let ask =
-                |at| -> BoxFuture<'a, _> { Box::pin(async move { self.registry.reread(&at, tag).await }) };
-            Ok(self.first(repository, ask).await?.0)
+    async fn reread(&self, repository: &Repository, tag: &str) -> Result<Digest, Fault> {
+        self.any(repository, |at| {
+            Box::pin(async move { self.registry.reread(&at, tag).await })
         })
+        .await
     }
 
-    fn manifest<'a>(
-        &'a self,
-        repository: &'a Repository,
-        digest: &'a Digest,
-    ) -> BoxFuture<'a, Result<RawManifest, Fault>> {
-        Box::pin(async move {
-            let ask = |at| -> BoxFuture<'a, _> {
-                Box::pin(async move { self.registry.manifest(&at, digest).await })
-            };
-            Ok(self.first(repository, ask).await?.0)
+    async fn manifest(&self, repository: &Repository, digest: &Digest) -> Result<RawManifest, Fault> {
+        self.any(repository, |at| {
+            Box::pin(async move { self.registry.manifest(&at, digest).await })
         })
+        .await
     }
 
-    fn small_blob<'a>(
-        &'a self,
-        repository: &'a Repository,
-        digest: &'a Digest,
-        size: u64,
-    ) -> BoxFuture<'a, Result<Bytes, Fault>> {
-        Box::pin(async move {
-            let ask = |at| -> BoxFuture<'a, _> {
-                Box::pin(async move { self.registry.small_blob(&at, digest, size).await })
-            };
-            Ok(self.first(repository, ask).await?.0)
+    async fn small_blob(&self, repository: &Repository, digest: &Digest, size: u64) -> Result<Bytes, Fault> {
+        self.any(repository, |at| {
+            Box::pin(async move { self.registry.small_blob(&at, digest, size).await })
         })
+        .await
     }
 
-    fn blob<'a>(
-        &'a self,
-        repository: &'a Repository,
-        digest: &'a Digest,
+    async fn blob(
+        &self,
+        repository: &Repository,
+        digest: &Digest,
         size: u64,
         offset: u64,
-    ) -> BoxFuture<'a, Result<BlobStream, Fault>> {
-        Box::pin(async move {
-            let ask = |at| -> BoxFuture<'a, _> {
-                Box::pin(async move { self.registry.blob(&at, digest, size, offset).await })
-            };
-            let (stream, mirror) = self.first(repository, ask).await?;
-            let Some(mirror) = mirror else {
-                return Ok(stream);
-            };
-            let chunks = patient_chunks(mirror.name.clone(), stream.chunks);
-            Ok(BlobStream {
-                start: stream.start,
-                mirror: Some(mirror),
-                looks: stream.looks,
-                chunks,
-            })
+    ) -> Result<BlobStream, Fault> {
+        let ask = self.first(repository, |at| {
+            Box::pin(async move { self.registry.blob(&at, digest, size, offset).await })
+        });
+        let (stream, mirror) = ask.await?;
+        let Some(mirror) = mirror else {
+            return Ok(stream);
+        };
+        let chunks = patient_chunks(mirror.name.clone(), stream.chunks);
+        Ok(BlobStream {
+            start: stream.start,
+            mirror: Some(mirror),
+            looks: stream.looks,
+            chunks,
         })
     }
 
-    fn has_blob<'a>(
-        &'a self,
-        repository: &'a Repository,
-        digest: &'a Digest,
-    ) -> BoxFuture<'a, Result<(), Fault>> {
-        Box::pin(async move {
-            let ask = |at| -> BoxFuture<'a, _> {
-                Box::pin(async move { self.registry.has_blob(&at, digest).await })
-            };
-            self.first(repository, ask).await.map(|((), _)| ())
+    async fn has_blob(&self, repository: &Repository, digest: &Digest) -> Result<(), Fault> {
+        self.any(repository, |at| {
+            Box::pin(async move { self.registry.has_blob(&at, digest).await })
         })
+        .await
     }
 }
 

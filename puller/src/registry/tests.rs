@@ -12,7 +12,7 @@ use axum::{
     extract::Request,
     response::{IntoResponse, Response},
 };
-use futures_util::StreamExt;
+use futures_util::{StreamExt, future::BoxFuture};
 use http::{HeaderMap, StatusCode, header};
 use tokio::{net::TcpListener, task::JoinHandle};
 

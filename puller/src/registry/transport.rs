@@ -3,8 +3,8 @@
 
 use std::{collections::BTreeMap, fmt, sync::Arc};
 
+use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::future::BoxFuture;
 use http::{Method, StatusCode};
 use serde::de::IgnoredAny;
 
@@ -215,94 +215,68 @@ async fn document(answer: Answer) -> Result<(About, Bytes), Fault> {
     Ok((about, bytes))
 }
 
+#[async_trait]
 impl Registry for Transport {
-    fn resolve<'a>(
-        &'a self,
-        repository: &'a Repository,
-        tag: &'a str,
-    ) -> BoxFuture<'a, Result<Digest, Fault>> {
-        Box::pin(self.digest_of_tag(repository, tag))
+    async fn resolve(&self, repository: &Repository, tag: &str) -> Result<Digest, Fault> {
+        self.digest_of_tag(repository, tag).await
     }
 
-    fn reread<'a>(
-        &'a self,
-        repository: &'a Repository,
-        tag: &'a str,
-    ) -> BoxFuture<'a, Result<Digest, Fault>> {
-        Box::pin(self.digest_by_get(repository, tag))
+    async fn reread(&self, repository: &Repository, tag: &str) -> Result<Digest, Fault> {
+        self.digest_by_get(repository, tag).await
     }
 
-    fn manifest<'a>(
-        &'a self,
-        repository: &'a Repository,
-        digest: &'a Digest,
-    ) -> BoxFuture<'a, Result<RawManifest, Fault>> {
-        Box::pin(async move {
-            let name = digest.to_string();
-            let answer = self
-                .0
-                .ask(repository, &Question::manifest(Method::GET, &name))
-                .await;
-            let (about, bytes) = document(answer?).await?;
-            about.manifest(digest, bytes)
-        })
+    async fn manifest(&self, repository: &Repository, digest: &Digest) -> Result<RawManifest, Fault> {
+        let name = digest.to_string();
+        let answer = self
+            .0
+            .ask(repository, &Question::manifest(Method::GET, &name))
+            .await;
+        let (about, bytes) = document(answer?).await?;
+        about.manifest(digest, bytes)
     }
 
-    fn small_blob<'a>(
-        &'a self,
-        repository: &'a Repository,
-        digest: &'a Digest,
-        size: u64,
-    ) -> BoxFuture<'a, Result<Bytes, Fault>> {
-        Box::pin(async move {
-            let name = digest.to_string();
-            if size > DOCUMENT_CAP as u64 {
-                return Err(Fault::new(
-                    Reason::LimitExceeded,
-                    format!("the blob {digest} of {}/{}", repository.registry, repository.path),
-                    format!("it has {size} bytes"),
-                    format!("such a blob may have {DOCUMENT_CAP} bytes"),
-                ));
-            }
-            let answer = self
-                .0
-                .ask(repository, &Question::blob(Method::GET, &name, 0))
-                .await;
-            let (about, bytes) = document(answer?).await?;
-            about.verified(digest, &bytes)?;
-            if bytes.len() as u64 != size {
-                return Err(Fault::new(
-                    Reason::DigestMismatch,
-                    about.asked,
-                    format!("the blob has {} bytes, its descriptor says {size}", bytes.len()),
-                    "have the image built anew: its manifest is wrong",
-                ));
-            }
-            Ok(bytes)
-        })
+    async fn small_blob(&self, repository: &Repository, digest: &Digest, size: u64) -> Result<Bytes, Fault> {
+        let name = digest.to_string();
+        if size > DOCUMENT_CAP as u64 {
+            return Err(Fault::new(
+                Reason::LimitExceeded,
+                format!("the blob {digest} of {}/{}", repository.registry, repository.path),
+                format!("it has {size} bytes"),
+                format!("such a blob may have {DOCUMENT_CAP} bytes"),
+            ));
+        }
+        let answer = self
+            .0
+            .ask(repository, &Question::blob(Method::GET, &name, 0))
+            .await;
+        let (about, bytes) = document(answer?).await?;
+        about.verified(digest, &bytes)?;
+        if bytes.len() as u64 != size {
+            return Err(Fault::new(
+                Reason::DigestMismatch,
+                about.asked,
+                format!("the blob has {} bytes, its descriptor says {size}", bytes.len()),
+                "have the image built anew: its manifest is wrong",
+            ));
+        }
+        Ok(bytes)
     }
 
-    fn blob<'a>(
-        &'a self,
-        repository: &'a Repository,
-        digest: &'a Digest,
+    async fn blob(
+        &self,
+        repository: &Repository,
+        digest: &Digest,
         size: u64,
         offset: u64,
-    ) -> BoxFuture<'a, Result<BlobStream, Fault>> {
-        Box::pin(self.blob_from(repository, digest, size, offset))
+    ) -> Result<BlobStream, Fault> {
+        self.blob_from(repository, digest, size, offset).await
     }
 
-    fn has_blob<'a>(
-        &'a self,
-        repository: &'a Repository,
-        digest: &'a Digest,
-    ) -> BoxFuture<'a, Result<(), Fault>> {
-        Box::pin(async move {
-            let name = digest.to_string();
-            let question = Question::blob(Method::HEAD, &name, 0);
-            // After a GET the body is left unread: that the registry gives it is all that is asked.
-            self.0.head_or_get(repository, question).await.map(drop)
-        })
+    async fn has_blob(&self, repository: &Repository, digest: &Digest) -> Result<(), Fault> {
+        let name = digest.to_string();
+        let question = Question::blob(Method::HEAD, &name, 0);
+        // After a GET the body is left unread: that the registry gives it is all that is asked.
+        self.0.head_or_get(repository, question).await.map(drop)
     }
 }
 

@@ -104,7 +104,7 @@ impl Wire {
         let mut at_home = true;
         for _ in 0..=redirect::MOST_HOPS {
             let host = fault::authority(&url);
-            let response = self.send(call, &url, at_home, &asked).await?;
+            let response = self.send(call, &url, &host, at_home, &asked).await?;
             let status = response.status();
             tracing::debug!(method = %call.method, url = fault::shown(&url), status = status.as_u16(), "answered");
             if !redirect::is_redirect(status) || call.form.is_some() {
@@ -141,18 +141,18 @@ impl Wire {
         &self,
         call: &Call<'_>,
         url: &Url,
+        host: &str,
         at_home: bool,
         asked: &str,
     ) -> Result<reqwest::Response, Fault> {
         self.guard
             .check(url, call.reach)
             .map_err(|refused| fault::refused_address(asked, &refused))?;
-        let host = fault::authority(url);
         let profile = Profile {
             reach: call.reach,
             insecure: call.insecure && at_home,
         };
-        let client = self.clients.of(&profile, asked, url)?;
+        let client = self.clients.of(&profile, asked, url, host)?;
         let mut request = client
             .request(call.method.clone(), url.clone())
             .headers(call.headers.clone());
@@ -166,8 +166,8 @@ impl Wire {
         }
         let _wait = call.activity.waiting_for(format!("an answer from {host}"));
         match timeout(self.idle, request.send()).await {
-            Ok(sent) => sent.map_err(|error| fault::of_transport(asked, &host, &error)),
-            Err(_) => Err(fault::idle(asked, &host, self.idle)),
+            Ok(sent) => sent.map_err(|error| fault::of_transport(asked, host, &error)),
+            Err(_) => Err(fault::idle(asked, host, self.idle)),
         }
     }
 }

@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, BTreeSet},
-    env, fs,
+    fs,
     path::PathBuf,
     sync::{
         Arc, Mutex,
@@ -13,6 +13,7 @@ use std::{
 };
 
 use puller_tests::{
+    environment::number,
     image::{Image, Layer},
     puller::{Phase, Puller},
     scripted::{Get, ScriptedRegistry, Throttle},
@@ -22,7 +23,7 @@ use rand::{RngExt as _, SeedableRng as _, rngs::StdRng};
 use tokio::time::sleep;
 
 /// How often the puller is killed, unless PULLER_TEST_KILLS says otherwise.
-const KILLS: usize = 50;
+const KILLS: u64 = 50;
 
 /// Longest time between a Fetch and the kill: a little more than a pull takes at the registry's pace.
 const PULL: Duration = Duration::from_millis(700);
@@ -30,7 +31,7 @@ const PULL: Duration = Duration::from_millis(700);
 /// Bytes a second of each layer.
 const RATE: u64 = 400_000;
 
-fn image(n: usize) -> Image {
+fn image(n: u64) -> Image {
     let layer = |part: usize| {
         Layer::gzip()
             .file(&format!("part-{part}"), format!("{n}"))
@@ -45,10 +46,8 @@ fn image(n: usize) -> Image {
 /// S04, S05 and S06.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn killed_at_any_moment_it_ends_unpacked_and_never_shows_a_part() {
-    let kills =
-        env::var("PULLER_TEST_KILLS").map_or(KILLS, |kills| kills.parse().expect("a number of kills"));
-    let seed =
-        env::var("PULLER_TEST_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().expect("a seed"));
+    let kills = number("PULLER_TEST_KILLS").unwrap_or(KILLS);
+    let seed = number("PULLER_TEST_SEED").unwrap_or_else(rand::random);
     println!("PULLER_TEST_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
 

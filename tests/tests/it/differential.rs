@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 
 use puller_tests::{
+    environment::number,
     image::{Image, Layer},
     puller::Puller,
     registry::DockerRegistry,
@@ -104,21 +105,12 @@ fn layer(rng: &mut StdRng, there: &mut BTreeMap<String, Is>) -> Layer {
     layer
 }
 
-fn from_environment(name: &str, default: u64) -> u64 {
-    match std::env::var(name) {
-        Ok(text) => text
-            .parse()
-            .unwrap_or_else(|_| panic!("{name} is no number: {text:?}")),
-        Err(_) => default,
-    }
-}
-
 #[tokio::test]
 async fn stacks_of_layers_are_what_umoci_makes_of_them() {
     let registry = DockerRegistry::start().await;
     let puller = Puller::start().await;
-    let first = from_environment("PULLER_TEST_SEED", SEED);
-    for seed in first..first + from_environment("PULLER_TEST_STACKS", STACKS) {
+    let first = number("PULLER_TEST_SEED").unwrap_or(SEED);
+    for seed in first..first + number("PULLER_TEST_STACKS").unwrap_or(STACKS) {
         let rng = &mut StdRng::seed_from_u64(seed);
         let mut there = BTreeMap::new();
         let image =

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::file::{Entry, File, Mirror, Place, Prefix, Pulls};
-use crate::registry::fault;
+use crate::{domain::reference::names_a_registry, registry::fault};
 
 /// Where a repository is to be had.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -95,7 +95,10 @@ impl Table {
     /// # Errors
     /// It could stand for several.
     pub(crate) fn written_out(&self, reference: &str) -> Result<Option<String>, String> {
-        if has_registry(reference) {
+        if reference
+            .split_once('/')
+            .is_some_and(|(first, _)| names_a_registry(first))
+        {
             return Ok(None);
         }
         let path = reference.split_once('@').map_or(reference, |(name, _)| name);
@@ -120,12 +123,6 @@ impl Table {
             }
         }
     }
-}
-
-/// Whether the first part of a reference can only be a registry.
-fn has_registry(reference: &str) -> bool {
-    let first = reference.split_once('/').map(|(first, _)| first);
-    first.is_some_and(|first| first.eq_ignore_ascii_case("localhost") || first.contains(['.', ':', '[']))
 }
 
 impl Prefix {
