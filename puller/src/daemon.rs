@@ -9,6 +9,7 @@ mod collect;
 mod jobs;
 mod records;
 mod saver;
+mod scrape;
 
 pub use records::restored;
 
@@ -25,7 +26,10 @@ use tokio_util::{sync::CancellationToken, task::TaskTracker};
 use crate::{
     domain::{ImageId, Wish},
     hub::{Filter, Hub, InvalidVersion, Version, Watcher},
-    machine::{ClaimRequest, Effect, Image, Jitter, Job, JobNo, Machine, Now, Refused, Saved, Settings},
+    machine::{
+        ClaimRequest, Effect, Image, Jitter, Job, JobNo, Machine, Now, Refused, Sample, Saved, Settings,
+    },
+    metrics::Metrics,
     pull::{Engine, Monitor},
     registry::{Keyring, Routes},
 };
@@ -53,12 +57,29 @@ pub struct Daemon {
     collect: Notify,
     tasks: TaskTracker,
     stop: CancellationToken,
+    metrics: Metrics,
 }
 
 struct Running {
     job: Job,
     monitor: Arc<Monitor>,
     cancel: CancellationToken,
+    /// What the metrics have of its bytes: fetched, unpacked.
+    counted: (u64, u64),
+}
+
+impl Running {
+    /// The counters now; what is new of them goes into the metrics.
+    fn sample(&mut self, metrics: &Metrics) -> Sample {
+        let sample = self.monitor.sample();
+        let (fetched, unpacked) = self.counted;
+        self.counted = (sample.bytes_fetched, sample.unpacked_bytes);
+        metrics.moved(
+            sample.bytes_fetched.saturating_sub(fetched),
+            sample.unpacked_bytes.saturating_sub(unpacked),
+        );
+        sample
+    }
 }
 
 /// Why a Fetch was refused.
@@ -82,6 +103,7 @@ impl Daemon {
         engine: Engine,
         keyring: Arc<Keyring>,
         routes: Arc<Routes>,
+        metrics: Metrics,
         saved: Vec<Saved>,
     ) -> Arc<Self> {
         let hub = Hub::new(engine.volume.epoch());
@@ -99,6 +121,7 @@ impl Daemon {
             collect: Notify::new(),
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
+            metrics,
         });
         daemon.update(|machine, now| machine.restore(saved, now));
         daemon
@@ -109,6 +132,11 @@ impl Daemon {
     /// What registries.conf says.
     pub fn routes(&self) -> &Routes {
         &self.routes
+    }
+
+    /// What is measured.
+    pub fn metrics(&self) -> &Metrics {
+        &self.metrics
     }
 
     /// "I want this image." Answers with the state at this moment; waits for nothing.
@@ -226,8 +254,8 @@ impl Daemon {
             interval.tick().await;
             let samples: Vec<_> = self
                 .running()
-                .values()
-                .map(|running| (running.job.clone(), running.monitor.sample()))
+                .values_mut()
+                .map(|running| (running.job.clone(), running.sample(&self.metrics)))
                 .collect();
             if !samples.is_empty() {
                 self.update(|machine, now| {

@@ -22,7 +22,10 @@ mod watcher;
 
 use std::{
     collections::{BTreeMap, HashMap, VecDeque},
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicUsize, Ordering::Relaxed},
+    },
     time::Duration,
 };
 
@@ -49,6 +52,7 @@ pub struct Hub {
     log: Mutex<Log>,
     /// Woken at each change.
     changed: Notify,
+    watchers: AtomicUsize,
 }
 
 #[derive(Debug)]
@@ -86,6 +90,7 @@ impl Hub {
                 horizon: 0,
             }),
             changed: Notify::new(),
+            watchers: AtomicUsize::new(0),
         })
     }
 
@@ -161,6 +166,11 @@ impl Hub {
         filter: Filter,
     ) -> Result<Watcher, InvalidVersion> {
         Watcher::new(Arc::clone(self), after, filter)
+    }
+
+    /// How many watch.
+    pub fn watchers(&self) -> usize {
+        self.watchers.load(Relaxed)
     }
 
     fn version(&self, seq: u64) -> Version {

@@ -16,6 +16,7 @@ pub mod hub;
 pub mod layer;
 pub mod logging;
 pub mod machine;
+pub mod metrics;
 pub mod oneshot;
 pub mod policy;
 pub mod pull;

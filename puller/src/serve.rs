@@ -9,7 +9,9 @@ use crate::{
     config::{self, Private, Settings},
     daemon::{self, Daemon},
     error::Error,
-    layer, machine, policy,
+    layer, machine,
+    metrics::Metrics,
+    policy,
     pull::{Engine, Origins, Slots},
     registry::{self, AllowPrivate, Keyring, Router, Routes, Transport},
     server::Listeners,
@@ -97,8 +99,9 @@ pub fn open(settings: &Settings) -> Result<Arc<Daemon>, Error> {
         cancel_delay: settings.cancel_delay,
         ..machine::Settings::default()
     };
+    let metrics = Metrics::new(recovered.set_aside);
     let saved = daemon::restored(recovered);
-    Ok(Daemon::new(machine, engine, keyring, routes, saved))
+    Ok(Daemon::new(machine, engine, keyring, routes, metrics, saved))
 }
 
 fn registry_settings(settings: &Settings) -> registry::Settings {

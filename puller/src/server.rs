@@ -1,5 +1,6 @@
-//! The listeners: the Unix socket, TCP where it is asked for, and health for the kubelet.
+//! The listeners: the Unix socket, TCP where it is asked for, health for the kubelet, metrics for Prometheus.
 
+mod metrics;
 mod socket;
 
 use std::{fs, net::SocketAddr, sync::Arc, time::Duration};
@@ -32,6 +33,7 @@ pub struct Listeners {
     socket: (SocketFile, UnixListener),
     tcp: Option<(TcpListen, TcpListener)>,
     health: Option<TcpListener>,
+    metrics: Option<TcpListener>,
 }
 
 impl Listeners {
@@ -45,11 +47,16 @@ impl Listeners {
             Some(listen) => Some((listen.clone(), bind_tcp(listen.address).await?)),
             None => None,
         };
-        let health = match settings.health_address {
-            Some(address) => Some(bind_tcp(address).await?),
-            None => None,
+        let optional = async |address: Option<SocketAddr>| match address {
+            Some(address) => bind_tcp(address).await.map(Some),
+            None => Ok(None),
         };
-        Ok(Self { socket, tcp, health })
+        Ok(Self {
+            socket,
+            tcp,
+            health: optional(settings.health_address).await?,
+            metrics: optional(settings.metrics_address).await?,
+        })
     }
 
     /// Says where it listens, one line for each.
@@ -66,6 +73,9 @@ impl Listeners {
         if let Some(listener) = &self.health {
             tracing::info!(address = ?listener.local_addr().ok(), "serves health");
         }
+        if let Some(listener) = &self.metrics {
+            tracing::info!(address = ?listener.local_addr().ok(), "serves metrics");
+        }
     }
 
     /// Serves until the token is cancelled and all calls have ended.
@@ -77,6 +87,7 @@ impl Listeners {
             socket: (file, socket),
             tcp,
             health,
+            metrics,
         } = self;
         let (reporter, health_service) = tonic_health::server::health_reporter();
         set_serving(&reporter, true).await;
@@ -129,9 +140,18 @@ impl Listeners {
                 .await
                 .map_err(|error| failed(&address, &error))
         };
+        let over_http = async {
+            let Some(listener) = metrics else { return Ok(()) };
+            metrics::serve(listener, Arc::clone(daemon), stop.clone().cancelled_owned())
+                .await
+                .map_err(|error| Error::Listen {
+                    address: "the metrics' address".into(),
+                    problem: error.to_string(),
+                })
+        };
         let path = file.path().display().to_string();
         let over_socket = async { over_socket.await.map_err(|error| failed(&path, &error)) };
-        let ((), (), (), ()) = tokio::try_join!(over_socket, over_tcp, over_health, async {
+        let ((), (), (), (), ()) = tokio::try_join!(over_socket, over_tcp, over_health, over_http, async {
             ending.await;
             Ok(())
         })?;

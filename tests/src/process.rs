@@ -72,11 +72,15 @@ impl Process {
         self.child.kill().await.expect("a child can be killed");
     }
 
-    /// SIGTERM, and waits for the end.
-    pub(crate) async fn terminate(&mut self) -> ExitStatus {
+    /// SIGTERM.
+    pub(crate) fn ask_to_end(&self) {
         if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
             kill_process(pid, Signal::TERM).expect("a child can be signalled");
         }
+    }
+
+    /// Waits for the end.
+    pub(crate) async fn end(&mut self) -> ExitStatus {
         let what = format!("the end of {} after SIGTERM", self.name);
         within_patience(&what, self.child.wait())
             .await

@@ -39,8 +39,9 @@ use tonic_health::pb::{
 };
 
 use crate::{
+    certificates::install_crypto_provider,
     process::{Process, free_address, run_to_end, without_hostile_environment},
-    wait::PATIENCE,
+    wait::{PATIENCE, within_patience},
 };
 
 /// How often a puller that starts is asked whether it serves.
@@ -57,6 +58,7 @@ pub struct Puller {
     volume: PathBuf,
     socket: PathBuf,
     tcp_address: Option<SocketAddr>,
+    metrics_address: Option<SocketAddr>,
     policy: PathBuf,
     /// Holds the socket, the log, and the volume unless the scenario brought its own.
     directory: TempDir,
@@ -70,6 +72,7 @@ pub struct Starting {
     volume: Option<PathBuf>,
     socket: Option<PathBuf>,
     tcp_address: Option<SocketAddr>,
+    metrics_address: Option<SocketAddr>,
     policy: Option<PathBuf>,
     arguments: Vec<String>,
     environment: Vec<(String, String)>,
@@ -138,6 +141,16 @@ impl Starting {
         self.flag("--listen", address.to_string())
     }
 
+    /// Serves metrics on a TCP port of loopback.
+    ///
+    /// # Panics
+    /// Loopback has no free port.
+    pub fn metrics(mut self) -> Self {
+        let address = free_address().unwrap_or_else(|error| panic!("{error:#}"));
+        self.metrics_address = Some(address);
+        self.flag("--metrics-address", address.to_string())
+    }
+
     /// Gives an attempt up when nothing moved for so long.
     pub fn idle_timeout(self, duration: Duration) -> Self {
         self.flag("--idle-timeout", format!("{}ms", duration.as_millis()))
@@ -178,6 +191,7 @@ impl Starting {
             arguments: self.arguments,
             environment: self.environment,
             tcp_address: self.tcp_address,
+            metrics_address: self.metrics_address,
             policy: self
                 .policy
                 .unwrap_or_else(|| directory.path().join("no-policy.json")),
@@ -266,9 +280,26 @@ impl Puller {
     /// # Panics
     /// It does not run, does not end within a minute, or is killed by a signal.
     pub async fn terminate(&mut self) -> i32 {
+        self.ask_to_end();
+        self.ended().await
+    }
+
+    /// SIGTERM, and no more.
+    ///
+    /// # Panics
+    /// It does not run.
+    pub fn ask_to_end(&self) {
+        self.process.as_ref().expect("the puller runs").ask_to_end();
+    }
+
+    /// Waits for the end and returns the exit code.
+    ///
+    /// # Panics
+    /// It does not run, does not end within a minute, or is killed by a signal.
+    pub async fn ended(&mut self) -> i32 {
         self.client = None;
         let mut process = self.process.take().expect("the puller runs");
-        let status = process.terminate().await;
+        let status = process.end().await;
         status
             .code()
             .unwrap_or_else(|| panic!("the puller ended by a signal: {status}"))
@@ -332,6 +363,29 @@ impl Puller {
     pub fn tcp_address(&self) -> SocketAddr {
         self.tcp_address
             .expect("the puller was told to listen on loopback")
+    }
+
+    /// What is measured, as Prometheus gets it.
+    ///
+    /// # Panics
+    /// The puller was not told to serve [`metrics`](Starting::metrics), or does not.
+    pub async fn metrics(&self) -> String {
+        let address = self.metrics_address.expect("it was told to serve metrics");
+        install_crypto_provider();
+        let answer = async {
+            let client = reqwest::Client::builder().no_proxy().build()?;
+            let answer = client.get(format!("http://{address}/metrics")).send().await?;
+            answer.error_for_status()?.text().await
+        };
+        within_patience("metrics", answer).await.expect("metrics")
+    }
+
+    /// A connection over the socket of its own, which outlives the puller's end.
+    ///
+    /// # Panics
+    /// The socket's path is no URI.
+    pub fn connection(&self) -> Channel {
+        self.channel().unwrap_or_else(|error| panic!("{error:#}"))
     }
 
     fn log_file(&self) -> PathBuf {

@@ -159,6 +159,12 @@ settings! {
     /// An IP address and a port; meant for the kubelet's probes. [default: off]
     #[arg(long, value_name = "ADDRESS", help_heading = "Serving")]
     health_address,
+    /// Serve Prometheus metrics on this TCP address, at /metrics, such as 0.0.0.0:9090
+    ///
+    /// An IP address and a port. Plain text, and no names of images or registries in it. See docs/operations.md.
+    /// [default: off]
+    #[arg(long, value_name = "ADDRESS", help_heading = "Serving")]
+    metrics_address,
 
     /// Speak plain HTTP with these registries: host or host:port, repeated or comma-separated
     ///

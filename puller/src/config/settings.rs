@@ -38,6 +38,8 @@ pub struct Settings {
     pub listen: Option<TcpListen>,
     /// Where gRPC health is served in plain text.
     pub health_address: Option<SocketAddr>,
+    /// Where metrics are served.
+    pub metrics_address: Option<SocketAddr>,
     /// Registries that are spoken to in plain HTTP, in the form of
     /// [`Reference::registry`](crate::domain::Reference::registry).
     pub plain_http: Vec<String>,

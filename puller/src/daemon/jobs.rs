@@ -1,6 +1,6 @@
 //! Jobs: attempts of the engine, and what becomes of them.
 
-use std::sync::Arc;
+use std::{sync::Arc, time::Instant};
 
 use tokio_util::sync::CancellationToken;
 use tracing::Instrument as _;
@@ -10,6 +10,7 @@ use crate::{
     domain::{Content, Digest, Reason},
     error::Fault,
     machine::{Job, Plan, Verdict},
+    metrics::End,
     pull::{Monitor, Outcome, Ready, Steps},
 };
 
@@ -24,6 +25,7 @@ impl Daemon {
             job: job.clone(),
             monitor: Arc::clone(&monitor),
             cancel: cancel.clone(),
+            counted: (0, 0),
         };
         self.running().insert(job.no, running);
         let span = tracing::info_span!("pull", id = %job.id, reference = %job.wish.reference);
@@ -33,6 +35,7 @@ impl Daemon {
     }
 
     async fn work(self: Arc<Self>, job: Job, monitor: Arc<Monitor>, cancel: CancellationToken) {
+        let began = Instant::now();
         let steps = Reporter {
             daemon: &self,
             job: &job,
@@ -40,27 +43,39 @@ impl Daemon {
         };
         let outcome = self.engine.attempt(&job.wish, &monitor, &steps, &cancel).await;
         let result = match outcome {
-            Ok(Outcome::Unchanged) => Ok(()),
+            Ok(Outcome::Unchanged) => Ok(End::Unchanged),
             Ok(Outcome::Ready(ready)) => self.publish(&job, *ready, &monitor).await,
             Ok(Outcome::Present(content)) => self.announce(&job, *content, &monitor).await,
             Err(fault) => Err(fault),
         };
-        if let Err(fault) = result
-            && !cancel.is_cancelled()
-        {
-            tracing::warn!(reason = fault.reason.words(), %fault, "attempt failed");
-            self.update(|machine, now| machine.failed(&job, &fault, monitor.sample(), now));
+        let end = match result {
+            Ok(end) => end,
+            Err(_) if cancel.is_cancelled() => End::Cancelled,
+            Err(fault) => {
+                tracing::warn!(reason = fault.reason.words(), %fault, "attempt failed");
+                self.update(|machine, now| machine.failed(&job, &fault, monitor.sample(), now));
+                End::Failed(fault.reason)
+            }
+        };
+        if let Some(mut running) = self.running().remove(&job.no) {
+            running.sample(&self.metrics);
         }
-        self.running().remove(&job.no);
+        self.metrics.attempt_ended(end, began.elapsed());
     }
 
-    async fn publish(self: &Arc<Self>, job: &Job, ready: Ready, monitor: &Arc<Monitor>) -> Result<(), Fault> {
+    async fn publish(
+        self: &Arc<Self>,
+        job: &Job,
+        ready: Ready,
+        monitor: &Arc<Monitor>,
+    ) -> Result<End, Fault> {
         let Ready { tree, content } = ready;
         let volume = Arc::clone(&self.engine.volume);
         let published = blocking(move || volume.publish(tree, content)).await??;
-        self.announce(job, published, monitor).await?;
+        self.metrics.synced(published.sync);
+        let end = self.announce(job, published, monitor).await?;
         self.discard(monitor);
-        Ok(())
+        Ok(end)
     }
 
     /// Lets go of the layers of a pull that is done, but for those that another one lists. Their files go
@@ -80,19 +95,19 @@ impl Daemon {
         job: &Job,
         content: Content,
         monitor: &Arc<Monitor>,
-    ) -> Result<(), Fault> {
+    ) -> Result<End, Fault> {
         let (daemon, job, monitor) = (Arc::clone(self), job.clone(), Arc::clone(monitor));
         blocking(move || {
             // Nobody else writes this record in between, so no older one can take its place.
             let writing = daemon.saver.writing();
             let Some(saved) = daemon.machine().saved_as_published(&job, &content) else {
-                return Ok(());
+                return Ok(End::Cancelled);
             };
             daemon.write(&saved)?;
             tracing::info!(content = %content.name(), bytes = content.size, files = content.files, "unpacked");
             daemon.update(|machine, now| machine.published(&job, content, monitor.sample(), now));
             drop(writing);
-            Ok(())
+            Ok(End::Unpacked)
         })
         .await?
     }

@@ -47,6 +47,20 @@ pub enum Reason {
     BlockedByPolicy,
 }
 
+impl Phase {
+    /// The name in the API, such as `UNPACKED`.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Initiated => "INITIATED",
+            Self::Pulling => "PULLING",
+            Self::Unpacking => "UNPACKING",
+            Self::Unpacked => "UNPACKED",
+            Self::Retrying => "RETRYING",
+            Self::Failed => "FAILED",
+        }
+    }
+}
+
 impl Reason {
     /// Every reason, in the proto file's order.
     pub const ALL: [Self; 20] = [
@@ -120,6 +134,11 @@ impl Reason {
         matches!(self, Self::VerificationFailed | Self::BlockedByPolicy)
     }
 
+    /// The name in the API, such as `NOT_FOUND`.
+    pub fn name(self) -> String {
+        self.words().to_uppercase().replace(' ', "_")
+    }
+
     /// The name as a person reads it, such as `not found`.
     pub fn words(self) -> &'static str {
         match self {
@@ -175,7 +194,7 @@ mod tests {
         let page = include_str!("../../../docs/reasons.md");
         let (retried, failed) = page.split_once("## Failed").expect("two tables");
         for reason in Reason::ALL {
-            let row = format!("| `{}` |", reason.words().to_uppercase().replace(' ', "_"));
+            let row = format!("| `{}` |", reason.name());
             let (its, other) = match reason.is_retried() {
                 true => (retried, failed),
                 false => (failed, retried),

@@ -3,7 +3,7 @@
 use std::{
     collections::{HashSet, VecDeque},
     ops::Bound,
-    sync::Arc,
+    sync::{Arc, atomic::Ordering::Relaxed},
 };
 
 use super::{Hub, InvalidVersion, Log, Record, Version};
@@ -70,6 +70,7 @@ impl Watcher {
             let log = hub.log();
             (log.last, log.horizon)
         };
+        hub.watchers.fetch_add(1, Relaxed);
         let mut watcher = Self {
             filter,
             cursor: 0,
@@ -191,5 +192,11 @@ impl Watcher {
                 (self.filter.covers(id) && known && !anew).then(|| Event::Deleted(id.clone(), version))
             }
         }
+    }
+}
+
+impl Drop for Watcher {
+    fn drop(&mut self) {
+        self.hub.watchers.fetch_sub(1, Relaxed);
     }
 }

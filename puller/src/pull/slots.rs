@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering::Relaxed},
+        atomic::{AtomicU64, AtomicUsize, Ordering::Relaxed},
     },
     time::Duration,
 };
@@ -32,6 +32,8 @@ pub struct Slots {
     moving: Arc<Semaphore>,
     per_registry: usize,
     registries: Mutex<HashMap<String, Arc<Semaphore>>>,
+    /// Those who wait for a slot, of either kind.
+    queued: Arc<AtomicUsize>,
 }
 
 impl Slots {
@@ -42,6 +44,7 @@ impl Slots {
             moving: Arc::new(Semaphore::new(moving.max(1))),
             per_registry: per_registry.max(1),
             registries: Mutex::default(),
+            queued: Arc::default(),
         })
     }
 
@@ -54,7 +57,18 @@ impl Slots {
             let new = || Arc::new(Semaphore::new(self.per_registry));
             Arc::clone(registries.entry(registry.to_owned()).or_insert_with(new))
         };
-        acquire(slots, || format!("a slot of registry {registry}"), activity).await
+        acquire(
+            slots,
+            || format!("a slot of registry {registry}"),
+            activity,
+            &self.queued,
+        )
+        .await
+    }
+
+    /// How many wait for a slot now.
+    pub fn queued(&self) -> usize {
+        self.queued.load(Relaxed)
     }
 
     /// The slot over all of one attempt, not taken yet.
@@ -64,6 +78,7 @@ impl Slots {
             held: Mutex::new(None),
             turn: tokio::sync::Mutex::new(()),
             taken: AtomicU64::new(0),
+            queued: Arc::clone(&self.queued),
             activity,
         }
     }
@@ -79,6 +94,7 @@ pub struct MovingSlot {
     /// How often it was taken: whoever has queued for long has not moved meanwhile, and must not lose it
     /// at once for that.
     taken: AtomicU64,
+    queued: Arc<AtomicUsize>,
     activity: Arc<Activity>,
 }
 
@@ -91,7 +107,7 @@ impl MovingSlot {
         let _turn = self.turn.lock().await;
         if !self.is_held() {
             let what = || String::from("a slot: as many pulls are under way as may be at a time");
-            let permit = acquire(Arc::clone(&self.slots), what, &self.activity).await;
+            let permit = acquire(Arc::clone(&self.slots), what, &self.activity, &self.queued).await;
             self.taken.fetch_add(1, Relaxed);
             *self.held.lock().unwrap_or_else(PoisonError::into_inner) = Some(permit);
         }
@@ -119,15 +135,33 @@ impl MovingSlot {
     }
 }
 
+/// Counts as queued until it is dropped, also by whoever gives up.
+struct Queued<'a>(&'a AtomicUsize);
+
+impl<'a> Queued<'a> {
+    fn new(count: &'a AtomicUsize) -> Self {
+        count.fetch_add(1, Relaxed);
+        Self(count)
+    }
+}
+
+impl Drop for Queued<'_> {
+    fn drop(&mut self) {
+        self.0.fetch_sub(1, Relaxed);
+    }
+}
+
 async fn acquire(
     slots: Arc<Semaphore>,
     what: impl Fn() -> String,
     activity: &Activity,
+    queued: &AtomicUsize,
 ) -> OwnedSemaphorePermit {
     if let Ok(permit) = Arc::clone(&slots).try_acquire_owned() {
         return permit;
     }
     let _wait = activity.waiting_for(what());
+    let _queued = Queued::new(queued);
     match slots.acquire_owned().await {
         Ok(permit) => permit,
         Err(_) => unreachable!("no semaphore here is ever closed"),
@@ -181,9 +215,11 @@ mod tests {
         let mut queued = Box::pin(slots.of_registry("a.example", &activity));
         assert!(futures_util::poll!(&mut queued).is_pending());
         assert_eq!(activity.waits_for(), "a slot of registry a.example");
+        assert_eq!(slots.queued(), 1);
         drop(held);
         drop(queued.await);
         assert_eq!(activity.waits_for(), "");
+        assert_eq!(slots.queued(), 0);
         drop(other);
         drop(slots.of_registry("c.example", &activity).await);
         assert_eq!(

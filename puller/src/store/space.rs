@@ -193,8 +193,11 @@ impl Volume {
 
     /// Bytes of what is published, and of the layers that are kept and not in use: what is in use is
     /// counted by its holder's promise. Between a publication and the end of its promise it is counted
-    /// twice.
-    fn used(&self) -> Result<u64, Fault> {
+    /// twice. Blocks.
+    ///
+    /// # Errors
+    /// The layers can't be counted.
+    pub fn used(&self) -> Result<u64, Fault> {
         let failed = |error: &std::io::Error| Fault::volume("count the layers on the volume", error);
         let live = lock(&self.blobs);
         let mut used = self.content_bytes();

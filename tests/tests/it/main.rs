@@ -12,6 +12,7 @@ mod hung;
 mod mirrors;
 mod network;
 mod once;
+mod operations;
 mod policy;
 mod real_images;
 mod references;
