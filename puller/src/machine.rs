@@ -28,6 +28,7 @@ pub mod image;
 mod jobs;
 pub mod message;
 mod restore;
+mod room;
 #[cfg(test)]
 mod tests;
 mod wake;

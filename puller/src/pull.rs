@@ -25,6 +25,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
+pub use attempt::RESERVED_PER_BYTE;
 pub use monitor::Monitor;
 pub use slots::Slots;
 

@@ -79,6 +79,7 @@ pub fn open(settings: &Settings) -> Result<Arc<Daemon>, Error> {
     let options = VolumeOptions {
         reserve_percent: settings.reserve_percent,
         quota: settings.quota,
+        marks: settings.marks,
     };
     let (volume, recovered) = Volume::open(&settings.volume, options)?;
     let keyring = Arc::new(Keyring::new(settings.docker_configs.clone()));

@@ -58,7 +58,7 @@ pub use blob::{Blob, BlobReader, BlobWriter};
 pub use publish::Mark;
 pub use record::ImageRecord;
 pub use recover::Recovered;
-pub use space::{Reservation, Space};
+pub use space::{Marks, Reservation, Space};
 pub use tree::TreeDir;
 pub use volume::{Collected, Volume, VolumeOptions};
 

@@ -103,6 +103,17 @@ settings! {
     /// Unclaimed content is removed for it, claimed content never; pulls wait. A size such as 50GiB. [default: off]
     #[arg(long, value_name = "SIZE", help_heading = "Volume")]
     quota,
+    /// Above this percentage of the quota, what nobody claims is removed before its grace period is over
+    ///
+    /// Of the volume, where there is no quota. What was claimed last goes last; claimed content never goes. 1 to 100.
+    /// [default: off]
+    #[arg(long, value_name = "PERCENT", help_heading = "Volume")]
+    high_water,
+    /// It is removed until no more than this percentage is in use
+    ///
+    /// Below --high-water. [default: 10 less than that]
+    #[arg(long, value_name = "PERCENT", help_heading = "Volume")]
+    low_water,
     /// How long an image that nobody claims, or content that newer content superseded, is kept
     ///
     /// A duration such as 90s, 10m or 1h30m. [default: 10m]

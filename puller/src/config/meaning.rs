@@ -42,6 +42,8 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         max_ratio,
         reserve_percent,
         quota,
+        high_water,
+        low_water,
         grace_period,
         cancel_delay,
         socket,
@@ -83,6 +85,9 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         key: read.optional_with_origin(&tls_key, value::path),
         client_ca: read.optional_with_origin(&tls_client_ca, value::path),
     };
+    let high = read.optional_with_origin(&high_water, value::number(1, 100));
+    let low = read.optional_with_origin(&low_water, value::number(0, 99));
+    let marks = marks(high, low, &mut read.problems);
     let settings = Settings {
         volume: read.one(&volume, "/var/lib/puller".into(), value::path),
         limits: Limits {
@@ -94,6 +99,7 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         reserve_percent: u8::try_from(read.one(&reserve_percent, 10, value::number(0, 90)))
             .unwrap_or(u8::MAX),
         quota: read.optional(&quota, value::size),
+        marks,
         grace_period: read.one(&grace_period, Duration::from_secs(600), &wait),
         cancel_delay: read.one(&cancel_delay, Duration::from_secs(10), &wait),
         socket: read.one(&socket, "/run/puller/puller.sock".into(), value::path),
@@ -124,6 +130,37 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         log_format: read.one(&log_format, LogFormat::Auto, log_format_of),
     };
     (settings, read.problems)
+}
+
+/// The water marks, which have to be in order.
+fn marks(
+    high: Option<Optional<u64>>,
+    low: Option<Optional<u64>>,
+    problems: &mut Vec<String>,
+) -> Option<Marks> {
+    /// So far below the high mark is the low one, unless it is said.
+    const GAP: u64 = 10;
+    let percent = |n: u64| u8::try_from(n).unwrap_or(u8::MAX);
+    match (high, low) {
+        (Some(high), None) => Some(Marks {
+            high: percent(high.value),
+            low: percent(high.value.saturating_sub(GAP)),
+        }),
+        (Some(high), Some(low)) if low.value < high.value => Some(Marks {
+            high: percent(high.value),
+            low: percent(low.value),
+        }),
+        (Some(high), Some(low)) => {
+            let what = format!("it must be below the high water mark, {}", high.value);
+            problems.push(low.problem(&what));
+            None
+        }
+        (None, Some(low)) => {
+            problems.push(low.problem("it means nothing without high-water"));
+            None
+        }
+        (None, None) => None,
+    }
 }
 
 /// Reads settings one by one and collects what is wrong.

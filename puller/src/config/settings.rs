@@ -13,7 +13,7 @@ use super::{
     ServeArgs, file, meaning,
     value::{Origin, Typed, problem, variable},
 };
-use crate::error::Error;
+use crate::{error::Error, store::Marks};
 
 /// Everything `puller serve` goes by. The help of each flag ([`ServeArgs`]) says what it does.
 #[derive(Debug, Clone, PartialEq, Eq)]
@@ -53,6 +53,8 @@ pub struct Settings {
     pub registries_conf: PathBuf,
     /// Who may send us to private addresses.
     pub allow_private: Private,
+    /// When what nobody claims is removed early.
+    pub marks: Option<Marks>,
     /// The verification policy.
     pub policy: PathBuf,
     /// How long nothing may move.

@@ -9,7 +9,7 @@ use super::{Daemon, Running};
 use crate::{
     domain::{Content, Digest, Reason},
     error::Fault,
-    machine::{Job, Plan, Verdict},
+    machine::{Job, Machine, Plan, Verdict},
     metrics::End,
     pull::{Monitor, Outcome, Ready, Steps},
 };
@@ -59,6 +59,15 @@ impl Daemon {
         };
         if let Some(mut running) = self.running().remove(&job.no) {
             running.sample(&self.metrics);
+        }
+        match end {
+            End::Failed(Reason::NoSpace) => {
+                self.discard(&monitor);
+                self.short_of_room(&monitor);
+            }
+            // It held room that somebody may be waiting for.
+            _ if !monitor.layers().is_empty() => self.update(Machine::room_made),
+            _ => {}
         }
         self.metrics.attempt_ended(end, began.elapsed());
     }

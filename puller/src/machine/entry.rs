@@ -40,6 +40,8 @@ pub(super) struct Entry {
     /// A check that is running began too early for somebody; one that began after this would do.
     fresh_since: Option<Timestamp>,
     unclaimed: Option<Duration>,
+    /// It goes before its grace period is over.
+    given_up: bool,
     /// When claims end, by the monotonic clock.
     expiries: BTreeMap<String, Duration>,
     told: Vec<Effect>,
@@ -80,6 +82,7 @@ impl Entry {
             wake: None,
             fresh_since: None,
             unclaimed: Some(now.mono),
+            given_up: false,
             expiries: BTreeMap::new(),
             told: Vec::new(),
             new: true,
@@ -147,10 +150,20 @@ impl Entry {
         self.unclaimed = at;
     }
 
-    /// Whether nobody has wanted it for the grace period.
-    pub(super) fn is_over(&self, settings: &Settings, now: Now) -> bool {
+    /// Since when nobody claims it, by the monotonic clock; `None`: somebody does.
+    pub(super) fn unclaimed_since(&self) -> Option<Duration> {
         self.unclaimed
-            .is_some_and(|at| at.saturating_add(settings.grace_period) <= now.mono)
+    }
+
+    /// Nobody claims it, and its room is needed.
+    pub(super) fn give_up(&mut self) {
+        self.given_up = self.unclaimed.is_some();
+    }
+
+    /// Whether nobody has wanted it for the grace period, or it was given up.
+    pub(super) fn is_over(&self, settings: &Settings, now: Now) -> bool {
+        let over = |at: Duration| at.saturating_add(settings.grace_period) <= now.mono;
+        self.given_up || self.unclaimed.is_some_and(over)
     }
 
     // === Time ===

@@ -181,6 +181,9 @@ impl Machine {
                 message: fault.to_string(),
                 bytes: running.bytes,
             });
+            if fault.reason == Reason::NoSpace && machine.others_want_room() {
+                entry.blobs.clear();
+            }
             if fault.reason.is_retried() || !running.pulls {
                 let delay = machine.delay(entry, &running, fault);
                 entry.plan(now.mono.saturating_add(delay), now);

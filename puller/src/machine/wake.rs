@@ -14,7 +14,7 @@ impl Machine {
     pub fn credentials(&mut self, scope: &Scope, now: Now) {
         *self.scopes.entry(scope.clone()).or_default() += 1;
         let of_scope = |entry: &Entry| entry.image.wish.scope == *scope;
-        self.wake(of_scope, Entry::credentials_changed, now);
+        self.wake(of_scope, Entry::end_back_off, now);
     }
 
     /// The daemon's own credential files have changed: whatever of the daemon's scope may have been
@@ -27,7 +27,7 @@ impl Machine {
             let of_credentials = entry.image.reason().is_some_and(Reason::may_be_of_credentials);
             entry.image.wish.scope.is_daemon() && of_credentials
         };
-        self.wake(refused, Entry::credentials_changed, now);
+        self.wake(refused, Entry::end_back_off, now);
     }
 
     /// What an administrator allows has changed (registries.conf, the verification policy): what failed by
@@ -47,7 +47,12 @@ impl Machine {
         }
     }
 
-    fn wake(&mut self, which: impl Fn(&Entry) -> bool, change: impl Fn(&mut Entry, Now), now: Now) {
+    pub(super) fn wake(
+        &mut self,
+        which: impl Fn(&Entry) -> bool,
+        change: impl Fn(&mut Entry, Now),
+        now: Now,
+    ) {
         let ids: Vec<_> = self
             .entries
             .iter()
@@ -64,8 +69,8 @@ impl Machine {
 }
 
 impl Entry {
-    /// A back-off ends.
-    fn credentials_changed(&mut self, now: Now) {
+    /// What waits for its next attempt begins it.
+    pub(super) fn end_back_off(&mut self, now: Now) {
         if self.image.phase != Phase::Failed && self.due.is_some() {
             self.due = Some(now.mono);
         }

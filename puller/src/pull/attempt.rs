@@ -24,7 +24,7 @@ use crate::{
 
 /// Space is reserved before the first byte: the compressed bytes and, until it is known better, twice
 /// as many unpacked ones.
-const RESERVED_PER_BYTE: u64 = 3;
+pub const RESERVED_PER_BYTE: u64 = 3;
 
 /// How often the volume is told how much of it has been written.
 const ACCOUNTS: Duration = Duration::from_millis(500);

@@ -25,6 +25,15 @@ pub struct Space {
     pub inodes_total: u64,
 }
 
+/// Water marks, in hundredths of the quota, or of the file system where there is no quota.
+#[derive(Debug, Clone, Copy, PartialEq, Eq)]
+pub struct Marks {
+    /// Above this, what nobody claims is removed early,
+    pub high: u8,
+    /// until no more than this is in use.
+    pub low: u8,
+}
+
 /// A number of bytes and of inodes.
 #[derive(Debug, Clone, Copy, Default, PartialEq, Eq)]
 struct Amount {
@@ -189,6 +198,38 @@ impl Volume {
             }
         }
         Ok(())
+    }
+
+    /// The water marks.
+    pub fn marks(&self) -> Option<Marks> {
+        self.options.marks
+    }
+
+    /// How many bytes there are above the low water mark, if there are more than the high one allows; 0: all
+    /// is well. Blocks.
+    ///
+    /// # Errors
+    /// The volume can't be asked.
+    pub fn above_low_mark(&self) -> Result<u64, Fault> {
+        let Some(Marks { high, low }) = self.options.marks else {
+            return Ok(0);
+        };
+        let (in_use, all) = match self.options.quota {
+            Some(quota) => (self.used()?, quota),
+            None => {
+                let space = self.space()?;
+                (
+                    space.bytes_total.saturating_sub(space.bytes_free),
+                    space.bytes_total,
+                )
+            }
+        };
+        let part = |hundredths: u8| all / 100 * u64::from(hundredths);
+        Ok(if in_use > part(high) {
+            in_use.saturating_sub(part(low))
+        } else {
+            0
+        })
     }
 
     /// Bytes of what is published, and of the layers that are kept and not in use: what is in use is

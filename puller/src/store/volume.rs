@@ -22,7 +22,7 @@ use super::{
     record::ImageRecord,
     records,
     recover::{self, Recovered},
-    space::{Budget, digest_of},
+    space::{Budget, Marks, digest_of},
     trash::Trash,
 };
 use crate::{
@@ -43,6 +43,8 @@ pub struct VolumeOptions {
     pub reserve_percent: u8,
     /// Most bytes that the puller uses; `None`: as many as there are.
     pub quota: Option<u64>,
+    /// When room is made without being asked for.
+    pub marks: Option<Marks>,
 }
 
 impl Default for VolumeOptions {
@@ -51,6 +53,7 @@ impl Default for VolumeOptions {
             // A full volume stops its other users too, and most file systems slow down before.
             reserve_percent: 10,
             quota: None,
+            marks: None,
         }
     }
 }
