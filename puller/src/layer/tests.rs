@@ -20,6 +20,7 @@ use crate::{
     error::Fault,
 };
 
+mod archive_tar;
 mod build;
 mod differential;
 mod entries;
