@@ -131,10 +131,16 @@ impl<S: Stream> Archive<S> {
             // A PAX record `size` is the next file's, never another extension header's.
             self.set_data(self.number("size", &header.as_old().size)?)?;
             if typeflag.is_pax_global_extensions() {
-                // Defaults for all that follows. As for archive/tar and so for every runtime, they name
-                // and size nothing: what else they hold is not taken over anyway.
                 if extensions.any {
                     return Err(self.malformed("a global header parts an entry from what describes it"));
+                }
+                let body = self.extension(&mut Extensions::default())?;
+                // POSIX and GNU tar apply them to all that follows, archive/tar and so the runtimes do not:
+                // whoever takes a side sees entries that the others don't. Of the rest nothing is taken over.
+                if self.records(&body)?.is_about_entries() {
+                    return Err(
+                        self.malformed("a global header gives names or sizes to the entries after it")
+                    );
                 }
                 continue;
             }
@@ -144,8 +150,7 @@ impl<S: Stream> Archive<S> {
             } else if typeflag.is_gnu_longlink() {
                 extensions.link = name::long(&body);
             } else {
-                extensions.pax =
-                    Pax::parse(&body).map_err(|problem| self.malformed(format!("PAX records: {problem}")))?;
+                extensions.pax = self.records(&body)?;
             }
         }
     }
@@ -329,6 +334,10 @@ impl<S: Stream> Archive<S> {
             let n = bytes.len();
             self.consume(n);
         }
+    }
+
+    fn records(&self, body: &[u8]) -> Result<Pax, Fault> {
+        Pax::parse(body).map_err(|problem| self.malformed(format!("PAX records: {problem}")))
     }
 
     fn check_extensions(&self, bytes: u64) -> Result<(), Fault> {

@@ -22,6 +22,7 @@ use crate::{
 
 mod archive_tar;
 mod build;
+mod dialects;
 mod differential;
 mod entries;
 mod field;

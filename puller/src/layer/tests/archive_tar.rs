@@ -12,7 +12,7 @@ mod differences;
 mod gotar;
 
 /// Archives of each test; `PULLER_TEST_ARCHIVES` makes it another number.
-const ARCHIVES: u64 = 60;
+const ARCHIVES: u64 = 30;
 
 /// `PULLER_TEST_SEED` is the first archive's; the others follow.
 const SEED: u64 = 1;
@@ -95,6 +95,21 @@ fn archives_of_go_are_read_as_they_were_written() {
     }
 }
 
+/// An archive of a random tree by GNU tar, and damaged copies of it, each with what was hit.
+fn copies(dir: &Path, dialect: &[&str], rng: &mut StdRng) -> Vec<(&'static str, Vec<u8>)> {
+    let (source, archive) = (dir.join("source"), dir.join("archive"));
+    differential::random_tree(&source, dialect, rng);
+    let again_the_same = ["-c", "--sort=name", "--mtime=@1700000000.5"];
+    differential::tar(&[&again_the_same, dialect].concat(), &source, &archive);
+    let whole = fs::read(&archive).unwrap();
+    let mut copies = vec![("nothing", whole.clone())];
+    for _ in 0..COPIES {
+        let mut copy = whole.clone();
+        copies.push((damage::damage(&mut copy, rng), copy));
+    }
+    copies
+}
+
 /// GNU tar's archives, in all its dialects, whole and damaged, are read as archive/tar reads them, or
 /// differ in a way that is written down.
 #[test]
@@ -103,39 +118,28 @@ fn archives_of_gnu_tar_are_read_as_go_reads_them() {
     for seed in seeds() {
         let rng = &mut StdRng::seed_from_u64(seed);
         let dir = tempfile::tempdir().unwrap();
-        let source = dir.path().join("source");
         let dialect = differential::DIALECTS.choose(rng).unwrap();
-        differential::random_tree(&source, dialect, rng);
-        let archive = dir.path().join("archive");
-        let again_the_same = ["-c", "--sort=name", "--mtime=@1700000000.5"];
-        differential::tar(&[&again_the_same, *dialect].concat(), &source, &archive);
-        let whole = fs::read(&archive).unwrap();
-        let mut copies = vec![("nothing", whole.clone())];
-        for _ in 0..COPIES {
-            let mut copy = whole.clone();
-            let hit = damage::damage(&mut copy, rng);
-            copies.push((hit, copy));
-        }
-        let files: Vec<_> = (0..copies.len())
-            .map(|i| dir.path().join(i.to_string()))
-            .collect();
+        let copies = copies(dir.path(), dialect, rng);
+        let file = |i: usize| dir.path().join(i.to_string());
+        let files: Vec<_> = (0..copies.len()).map(file).collect();
         for (file, (_, bytes)) in files.iter().zip(&copies) {
             fs::write(file, bytes).unwrap();
         }
-        for (theirs, (hit, bytes)) in gotar::list(&files).iter().zip(&copies) {
-            let ours = gotar::ours(bytes);
-            if let Err(difference) = differences::check(hit, &ours, theirs) {
+        let mut found = false;
+        for ((theirs, (hit, bytes)), file) in gotar::list(&files).iter().zip(&copies).zip(&files) {
+            if let Err(difference) = differences::check(hit, &gotar::ours(bytes), theirs) {
+                found = true;
                 let of = unknown.entry((*hit, difference.verdict)).or_insert_with(Vec::new);
-                of.push(format!("{}: {}: {difference}", again(seed), dialect.join(" ")));
+                of.push(format!("{}: {}: {difference}", again(seed), file.display()));
             }
+        }
+        // A seed alone does not bring an archive back: GNU tar writes its process's id and times into some.
+        if found {
+            let _ = dir.keep();
         }
     }
     for (what, of) in &unknown {
-        eprintln!(
-            "{what:?}: {} times, such as {}",
-            of.len(),
-            of[..of.len().min(9)].join("\n")
-        );
+        eprintln!("{what:?}: {} times, such as {}", of.len(), of[0]);
     }
     assert!(unknown.is_empty(), "differences that are not written down");
 }

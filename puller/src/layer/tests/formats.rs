@@ -250,14 +250,6 @@ fn l14_pax_sizes_do_not_smuggle() {
 }
 
 #[test]
-fn global_records_name_nothing() {
-    let layer = Layer::new()
-        .global_pax(&[("path", b"evil"), ("size", b"9"), ("comment", b"c")])
-        .file("good", "g");
-    assert_eq!(unpack([layer]).unwrap(), nodes([("good", file("g"))]));
-}
-
-#[test]
 fn old_archives() {
     let mut v7 = header(&Fields {
         size: 1,
