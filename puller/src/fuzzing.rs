@@ -245,7 +245,10 @@ pub fn error_body(data: &[u8]) {
 /// Each credential is found for its own place only, and none twice.
 pub fn credentials(data: &[u8]) {
     let config = match keyring::config::Config::parse(data) {
-        Ok(config) => Arc::new(config),
+        Ok((config, ignored)) => {
+            ignored.iter().for_each(|what| check_text(what));
+            Arc::new(config)
+        }
         Err(error) => return check_text(&error.to_string()),
     };
     // Two equal configs say nothing new.

@@ -6,15 +6,17 @@
 
 use std::{
     collections::HashMap,
-    fs,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::stamp::Stamp;
+use futures_util::future::join_all;
+
 use crate::domain::Scope;
 
+mod answers;
 pub(crate) mod config;
+mod files;
 mod glob;
 mod helper;
 mod process;
@@ -22,15 +24,18 @@ mod process;
 pub(super) use config::Credential;
 pub use config::InvalidConfig;
 
+use answers::{Answers, Asked};
 use config::Config;
+use files::Files;
 use helper::Helpers;
 
 /// The credentials of all scopes.
 #[derive(Debug)]
 pub struct Keyring {
-    files: Mutex<Vec<File>>,
+    files: Files,
     scopes: Mutex<HashMap<Scope, Arc<Config>>>,
     helpers: Helpers,
+    answers: Answers,
 }
 
 /// What was found for a repository.
@@ -38,19 +43,8 @@ pub struct Keyring {
 pub(super) struct Found {
     /// The credentials, the most specific first; none: it is asked anonymously.
     pub(super) credentials: Vec<Credential>,
-    /// What credential helpers failed with, for people.
+    /// What programs failed with, for people.
     pub(super) problems: Vec<String>,
-}
-
-/// One of the daemon's own files, as it was when last read.
-#[derive(Debug)]
-struct File {
-    path: PathBuf,
-    /// `None`: it wasn't there.
-    stamp: Option<Stamp>,
-    /// Its stamp when somebody last looked for changes.
-    seen: Option<Stamp>,
-    config: Arc<Config>,
 }
 
 impl Keyring {
@@ -58,16 +52,11 @@ impl Keyring {
     /// (yet): they are read again whenever they change. Where two say something of the same place, the
     /// earlier file goes first.
     pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
-        let files = files.into_iter().map(|path| File {
-            seen: Stamp::of(&path).ok().flatten(),
-            path,
-            stamp: None,
-            config: Arc::default(),
-        });
         Self {
-            files: Mutex::new(files.collect()),
+            files: Files::new(files),
             scopes: Mutex::default(),
             helpers: Helpers::default(),
+            answers: Answers::default(),
         }
     }
 
@@ -80,7 +69,8 @@ impl Keyring {
         if scope.is_daemon() {
             return Err(InvalidConfig::daemon_scope());
         }
-        let mut config = Config::parse(config)?;
+        // Helpers of the wrong type are as good as others here.
+        let (mut config, _) = Config::parse(config)?;
         // Whoever may fetch may not choose what the daemon runs.
         if config.drop_helpers() {
             tracing::warn!(
@@ -88,7 +78,7 @@ impl Keyring {
                 "credential helpers (credsStore, credHelpers) that come by Fetch are never run"
             );
         }
-        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scopes = self.scopes();
         let differs = scopes.get(scope).is_none_or(|old| **old != config);
         if differs {
             scopes.insert(scope.clone(), Arc::new(config));
@@ -98,100 +88,69 @@ impl Keyring {
 
     /// Drops the values of a named scope.
     pub fn forget(&self, scope: &Scope) {
-        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-        scopes.remove(scope);
+        self.scopes().remove(scope);
     }
 
     /// Whether the values of a scope are here. The daemon's always are.
     pub fn has(&self, scope: &Scope) -> bool {
-        let scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-        scope.is_daemon() || scopes.contains_key(scope)
+        scope.is_daemon() || self.scopes().contains_key(scope)
     }
 
     /// Whether a file of the daemon's own has changed since this was last asked. It looks at the files'
-    /// stamps only, and reads nothing.
+    /// stamps only, and reads nothing; it may block.
     pub fn files_have_changed(&self) -> bool {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut changed = false;
-        for file in files.iter_mut() {
-            let stamp = Stamp::of(&file.path).ok().flatten();
-            changed |= stamp != file.seen;
-            file.seen = stamp;
-        }
-        changed
+        self.files.have_changed()
     }
 
     /// What a scope has for a repository: what credential helpers give goes before what is written in
-    /// files. `None`: the values of the scope are not here, so that nothing may be asked.
+    /// files. Programs are run for it, so it is asked for only once somebody wants credentials. `None`:
+    /// the values of the scope are not here, so that nothing may be asked.
     pub(super) async fn lookup(&self, scope: &Scope, registry: &str, repository: &str) -> Option<Found> {
-        let configs = self.configs(scope)?;
-        let mut found = Found {
-            credentials: Vec::new(),
-            problems: Vec::new(),
-        };
-        for name in configs.iter().filter_map(|config| config.helper(registry)) {
-            match self.helpers.get(name, registry).await {
-                Ok(credential) => found.credentials.extend(credential),
-                Err(problem) => found.problems.push(problem),
+        if !scope.is_daemon() {
+            let config = Arc::clone(self.scopes().get(scope)?);
+            return Some(Found {
+                credentials: config::candidates(&[config], registry, repository),
+                problems: Vec::new(),
+            });
+        }
+        let own = self.files.read().await;
+        let asked = own.configs.iter().filter_map(|config| config.helper(registry));
+        let asked = asked.map(async |name| {
+            let asked = Asked {
+                program: &format!("credential helper {name}"),
+                registry,
+                repository,
+                version: own.version,
+            };
+            self.answers.get(asked, || self.helpers.ask(name, registry)).await
+        });
+        let mut problems = Vec::new();
+        let mut given = Vec::new();
+        for answer in join_all(asked).await {
+            match answer {
+                Ok(config) => given.push(config),
+                Err(problem) => problems.push(problem),
             }
         }
-        for credential in config::candidates(&configs, registry, repository) {
-            if !found.credentials.contains(&credential) {
-                found.credentials.push(credential);
+        let mut credentials = config::candidates(&given, registry, repository);
+        for credential in config::candidates(&own.configs, registry, repository) {
+            if !credentials.contains(&credential) {
+                credentials.push(credential);
             }
         }
-        Some(found)
-    }
-
-    /// A registry has refused what was found: helpers are asked again.
-    pub(super) fn refused(&self, registry: &str) {
-        self.helpers.refused(registry);
-    }
-
-    fn configs(&self, scope: &Scope) -> Option<Vec<Arc<Config>>> {
-        Some(if scope.is_daemon() {
-            let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-            files.iter_mut().map(|file| Arc::clone(file.refresh())).collect()
-        } else {
-            let scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-            vec![Arc::clone(scopes.get(scope)?)]
+        Some(Found {
+            credentials,
+            problems,
         })
     }
-}
 
-impl File {
-    /// The file's config as it is now.
-    fn refresh(&mut self) -> &Arc<Config> {
-        let stamp = match Stamp::of(&self.path) {
-            Ok(stamp) => stamp,
-            Err(error) => {
-                tracing::warn!(file = %self.path.display(), %error, "cannot look at a file with credentials");
-                return &self.config;
-            }
-        };
-        if stamp == self.stamp {
-            return &self.config;
-        }
-        // Taken before the file is read: if it changes in between, it is read once more.
-        self.stamp = stamp;
-        if stamp.is_none() {
-            tracing::info!(file = %self.path.display(), "a file with credentials is gone");
-            self.config = Arc::default();
-            return &self.config;
-        }
-        let read = fs::read(&self.path).map_err(|error| error.to_string());
-        match read.and_then(|bytes| Config::parse(&bytes).map_err(|error| error.to_string())) {
-            Ok(config) => self.config = Arc::new(config),
-            // A file is often seen while somebody writes it; what it held is better than nothing.
-            Err(problem) => {
-                tracing::warn!(
-                    file = %self.path.display(),
-                    problem,
-                    "cannot use a file with credentials; going on with what it held before"
-                );
-            }
-        }
-        &self.config
+    /// A registry has refused what was found for a repository: programs are asked again.
+    pub(super) fn refused(&self, registry: &str, repository: &str) {
+        self.answers.refused(registry, repository);
+    }
+
+    fn scopes(&self) -> MutexGuard<'_, HashMap<Scope, Arc<Config>>> {
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
