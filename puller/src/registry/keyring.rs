@@ -19,12 +19,16 @@ pub(crate) mod config;
 mod files;
 mod glob;
 mod helper;
+mod key;
 mod process;
+pub(crate) mod provider;
 
 pub(super) use config::Credential;
 pub use config::InvalidConfig;
+pub use files::CredentialProviders;
+pub use provider::InvalidProviders;
 
-use answers::{Answers, Asked};
+use answers::{Answers, Asked, Given};
 use config::Config;
 use files::Files;
 use helper::Helpers;
@@ -52,8 +56,16 @@ impl Keyring {
     /// (yet): they are read again whenever they change. Where two say something of the same place, the
     /// earlier file goes first.
     pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self::with_providers(files, None)
+    }
+
+    /// The same with credential providers.
+    pub fn with_providers(
+        files: impl IntoIterator<Item = PathBuf>,
+        providers: Option<CredentialProviders>,
+    ) -> Self {
         Self {
-            files: Files::new(files),
+            files: Files::new(files, providers),
             scopes: Mutex::default(),
             helpers: Helpers::default(),
             answers: Answers::default(),
@@ -102,9 +114,9 @@ impl Keyring {
         self.files.have_changed()
     }
 
-    /// What a scope has for a repository: what credential helpers give goes before what is written in
-    /// files. Programs are run for it, so it is asked for only once somebody wants credentials. `None`:
-    /// the values of the scope are not here, so that nothing may be asked.
+    /// What a scope has for a repository: what credential helpers give goes before what files and
+    /// credential providers have. Programs are run for it, so it is asked for only once somebody wants
+    /// credentials. `None`: the values of the scope are not here, so that nothing may be asked.
     pub(super) async fn lookup(&self, scope: &Scope, registry: &str, repository: &str) -> Option<Found> {
         if !scope.is_daemon() {
             let config = Arc::clone(self.scopes().get(scope)?);
@@ -114,26 +126,36 @@ impl Keyring {
             });
         }
         let own = self.files.read().await;
-        let asked = own.configs.iter().filter_map(|config| config.helper(registry));
-        let asked = asked.map(async |name| {
-            let asked = Asked {
-                program: &format!("credential helper {name}"),
-                registry,
-                repository,
-                version: own.version,
-            };
-            self.answers.get(asked, || self.helpers.ask(name, registry)).await
+        let asked = Asked {
+            program: "",
+            registry,
+            repository,
+            version: own.version,
+        };
+        let helpers = own.configs.iter().filter_map(|config| config.helper(registry));
+        let helpers = helpers.map(async |name| {
+            let program = &format!("credential helper {name}");
+            let ask = || self.helpers.ask(name, registry);
+            self.answers.get(Asked { program, ..asked }, ask).await
         });
+        let providers = own
+            .providers
+            .matching(registry, repository)
+            .map(async |provider| {
+                let program = &format!("credential provider {}", provider.name);
+                let ask = || own.providers.ask(provider, registry, repository);
+                self.answers.get(Asked { program, ..asked }, ask).await
+            });
+        let (by_helpers, by_providers) = tokio::join!(join_all(helpers), join_all(providers));
+
         let mut problems = Vec::new();
-        let mut given = Vec::new();
-        for answer in join_all(asked).await {
-            match answer {
-                Ok(config) => given.push(config),
-                Err(problem) => problems.push(problem),
-            }
-        }
-        let mut credentials = config::candidates(&given, registry, repository);
-        for credential in config::candidates(&own.configs, registry, repository) {
+        let mut good = |answers: Vec<Given>| -> Vec<_> {
+            let good = |given: Given| given.map_err(|problem| problems.push(problem)).ok();
+            answers.into_iter().filter_map(good).collect()
+        };
+        let mut credentials = config::candidates(&good(by_helpers), registry, repository);
+        let rest = [own.configs.clone(), good(by_providers)].concat();
+        for credential in config::candidates(&rest, registry, repository) {
             if !credentials.contains(&credential) {
                 credentials.push(credential);
             }

@@ -10,7 +10,7 @@ use http::HeaderValue;
 use serde::Deserialize;
 use serde_json::Value;
 
-use super::glob;
+use super::key::{Key, canonical_host};
 use crate::{domain::Secret, registry::fault::quoted};
 
 /// Docker writes padding; people who make the file by hand forget it.
@@ -63,16 +63,6 @@ pub(crate) struct Config {
 struct Entry {
     key: Key,
     credential: Credential,
-}
-
-/// What an entry is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Key {
-    host: String,
-    /// What a repository must begin with, by whole parts. Empty: the whole host.
-    path: String,
-    /// Whether the key is the registry's name, and not a URL or another name of it.
-    exact: bool,
 }
 
 #[derive(Deserialize)]
@@ -128,11 +118,13 @@ impl Config {
         Ok((config, ignored))
     }
 
-    /// What a program has for a host: one credential or none.
-    pub(super) fn of_host(host: &str, credential: Option<Credential>) -> Self {
-        let key = Key::parse(host);
+    /// What a program gave.
+    pub(super) fn of(entries: impl IntoIterator<Item = (Key, Credential)>) -> Self {
+        let entries = entries.into_iter();
         Self {
-            entries: Vec::from_iter(credential.map(|credential| Entry { key, credential })),
+            entries: entries
+                .map(|(key, credential)| Entry { key, credential })
+                .collect(),
             ..Self::default()
         }
     }
@@ -248,58 +240,16 @@ fn decode(auth: &str) -> Result<(String, String), &'static str> {
     Ok((username.to_owned(), password.trim_end_matches('\0').to_owned()))
 }
 
-impl Key {
-    fn parse(name: &str) -> Self {
-        let name = name.trim();
-        let lower = name.to_ascii_lowercase();
-        let scheme = ["https://", "http://"]
-            .into_iter()
-            .find(|scheme| lower.starts_with(scheme));
-        let rest = &name[scheme.map_or(0, str::len)..];
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let host = host.to_ascii_lowercase();
-        // `https://x.io/v1/` and `x.io/v2/` are what `docker login` wrote for the host `x.io`.
-        let legacy = scheme.is_some() || matches!(path, "v1/" | "v2/");
-        let path = if legacy { "" } else { path };
-        let path: Vec<_> = path.split('/').filter(|part| !part.is_empty()).collect();
-        let canonical = canonical_host(&host);
-        Self {
-            path: path.join("/"),
-            exact: !legacy && canonical == host,
-            host: canonical.to_owned(),
-        }
-    }
-
-    fn matches(&self, registry: &str, repository: &str) -> bool {
-        let rest = repository.strip_prefix(&self.path);
-        let below = |rest: &str| self.path.is_empty() || rest.is_empty() || rest.starts_with('/');
-        glob::matches(&self.host, registry) && rest.is_some_and(below)
-    }
-}
-
-/// Docker Hub has several names.
-fn canonical_host(host: &str) -> &str {
-    match host {
-        "index.docker.io" | "registry-1.docker.io" | "registry.hub.docker.com" => "docker.io",
-        host => host,
-    }
-}
-
 /// What some configs have for a repository, the most specific first; of two that are equally specific
 /// the earlier config's. Each value once.
 pub(crate) fn candidates(configs: &[Arc<Config>], registry: &str, repository: &str) -> Vec<Credential> {
-    let registry = canonical_host(registry);
     let mut entries: Vec<&Entry> = configs
         .iter()
         .flat_map(|config| &config.entries)
         .filter(|entry| entry.key.matches(registry, repository))
         .collect();
-    // Stable: equals stay in the configs' order. A host that was written out is more specific than any
-    // pattern, whatever its path.
-    entries.sort_by_key(|entry| {
-        let key = &entry.key;
-        std::cmp::Reverse((glob::literal(&key.host), key.path.len(), key.exact))
-    });
+    // Stable: equals stay in the configs' order.
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.key.rank()));
     let mut candidates: Vec<Credential> = Vec::new();
     for entry in entries {
         if !candidates.contains(&entry.credential) {

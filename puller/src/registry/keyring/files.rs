@@ -1,13 +1,16 @@
 //! The daemon's own files, read again when they change.
 
 use std::{
-    fs,
+    fs, io,
     path::PathBuf,
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
 
-use super::config::Config;
+use super::{
+    config::Config,
+    provider::{InvalidProviders, Providers},
+};
 use crate::registry::stamp::Stamp;
 
 /// How long files are waited for. A network file system that hangs must not hold up what the daemon has
@@ -21,6 +24,7 @@ pub(super) struct Own {
     pub(super) version: u64,
     /// The configs, in the order of the files.
     pub(super) configs: Vec<Arc<Config>>,
+    pub(super) providers: Arc<Providers>,
 }
 
 /// The files, and what they said when they were last read.
@@ -28,33 +32,49 @@ pub(super) struct Own {
 pub(super) struct Files {
     limit: Duration,
     /// Locked while they are looked at, which may take as long as the file system wants.
-    files: Arc<tokio::sync::Mutex<Vec<File>>>,
+    files: Arc<tokio::sync::Mutex<OnDisk>>,
     latest: Arc<Mutex<Arc<Own>>>,
+}
+
+#[derive(Debug)]
+struct OnDisk {
+    configs: Vec<File<Config>>,
+    providers: Option<CredentialProviders>,
+}
+
+/// The config of credential providers, which is read again whenever it changes. Where it can't be used
+/// then, what it said before stays in force.
+#[derive(Debug)]
+pub struct CredentialProviders {
+    file: File<Providers>,
+    /// Where the programs are.
+    directory: PathBuf,
 }
 
 /// One file, as it was when last read.
 #[derive(Debug)]
-struct File {
+struct File<T> {
     path: PathBuf,
     /// `None`: it wasn't there.
     stamp: Option<Stamp>,
     /// Its stamp when somebody last looked for changes.
     seen: Option<Stamp>,
-    config: Arc<Config>,
+    said: Arc<T>,
 }
 
 impl Files {
-    pub(super) fn new(paths: impl IntoIterator<Item = PathBuf>) -> Self {
-        let files = paths.into_iter().map(|path| File {
-            seen: Stamp::of(&path).ok().flatten(),
-            path,
-            stamp: None,
-            config: Arc::default(),
-        });
+    pub(super) fn new(
+        configs: impl IntoIterator<Item = PathBuf>,
+        providers: Option<CredentialProviders>,
+    ) -> Self {
+        let files = OnDisk {
+            configs: configs.into_iter().map(File::new).collect(),
+            providers,
+        };
         Self {
             limit: READ_LIMIT,
-            files: Arc::new(tokio::sync::Mutex::new(files.collect())),
-            latest: Arc::default(),
+            latest: Arc::new(Mutex::new(Arc::new(files.own(0)))),
+            files: Arc::new(tokio::sync::Mutex::new(files)),
         }
     }
 
@@ -64,7 +84,7 @@ impl Files {
         let read = async {
             // One thread at most hangs with the file system.
             let mut files = Arc::clone(&self.files).lock_owned().await;
-            tokio::task::spawn_blocking(move || refresh(&mut files, &latest)).await
+            tokio::task::spawn_blocking(move || files.refresh(&latest)).await
         };
         if !matches!(tokio::time::timeout(self.limit, read).await, Ok(Ok(()))) {
             tracing::warn!("the files with credentials take too long; going on with what they said before");
@@ -74,32 +94,88 @@ impl Files {
 
     /// Whether a file has changed since this was last asked. It blocks.
     pub(super) fn have_changed(&self) -> bool {
+        let mut files = self.files.blocking_lock();
+        let OnDisk { configs, providers } = &mut *files;
+        let configs = configs
+            .iter_mut()
+            .fold(false, |changed, file| file.has_changed() | changed);
+        let providers = providers
+            .as_mut()
+            .is_some_and(|providers| providers.file.has_changed());
+        configs || providers
+    }
+}
+
+impl OnDisk {
+    fn refresh(&mut self, latest: &Mutex<Arc<Own>>) {
         let mut changed = false;
-        for file in self.files.blocking_lock().iter_mut() {
-            let stamp = Stamp::of(&file.path).ok().flatten();
-            changed |= stamp != file.seen;
-            file.seen = stamp;
+        for file in &mut self.configs {
+            changed |= file.refresh(|bytes| match bytes {
+                Some(bytes) => Config::parse(bytes).map_err(|error| error.to_string()),
+                None => Ok(Default::default()),
+            });
         }
-        changed
+        if let Some(CredentialProviders { file, directory }) = &mut self.providers {
+            changed |= file.refresh(|bytes| {
+                let bytes = bytes.ok_or("it is gone")?;
+                Providers::parse(bytes, directory.clone())
+            });
+        }
+        if changed {
+            let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
+            *latest = Arc::new(self.own(latest.version + 1));
+        }
+    }
+
+    fn own(&self, version: u64) -> Own {
+        let providers = self.providers.as_ref();
+        Own {
+            version,
+            configs: self.configs.iter().map(|file| Arc::clone(&file.said)).collect(),
+            providers: providers
+                .map(|providers| Arc::clone(&providers.file.said))
+                .unwrap_or_default(),
+        }
     }
 }
 
-fn refresh(files: &mut [File], latest: &Mutex<Arc<Own>>) {
-    let changed = files
-        .iter_mut()
-        .fold(false, |changed, file| file.refresh() | changed);
-    if changed {
-        let mut latest = latest.lock().unwrap_or_else(PoisonError::into_inner);
-        *latest = Arc::new(Own {
-            version: latest.version + 1,
-            configs: files.iter().map(|file| Arc::clone(&file.config)).collect(),
-        });
+impl CredentialProviders {
+    /// Reads a config (`CredentialProviderConfig`) whose programs are in a directory.
+    ///
+    /// # Errors
+    /// The config can't be used, or one of the programs is not there.
+    pub fn read(config: PathBuf, directory: PathBuf) -> Result<Self, InvalidProviders> {
+        let invalid = |problem: String| InvalidProviders(format!("{}: {problem}", config.display()));
+        let unreadable = |error: io::Error| invalid(format!("it can't be read: {error}"));
+        let mut file = File::new(config.clone());
+        file.stamp = file.seen;
+        let bytes = fs::read(&config).map_err(unreadable)?;
+        let (providers, ignored) = Providers::parse(&bytes, directory.clone()).map_err(invalid)?;
+        providers.check_programs().map_err(invalid)?;
+        file.warn_of(&ignored);
+        file.said = Arc::new(providers);
+        Ok(Self { file, directory })
     }
 }
 
-impl File {
-    /// Reads the file again if it has changed, and says whether it has.
-    fn refresh(&mut self) -> bool {
+impl<T: Default> File<T> {
+    fn new(path: PathBuf) -> Self {
+        Self {
+            seen: Stamp::of(&path).ok().flatten(),
+            path,
+            stamp: None,
+            said: Arc::default(),
+        }
+    }
+
+    fn has_changed(&mut self) -> bool {
+        let stamp = Stamp::of(&self.path).ok().flatten();
+        std::mem::replace(&mut self.seen, stamp) != stamp
+    }
+
+    /// Reads the file again if it has changed, and says whether it has. What it says, and what of it is
+    /// ignored, is up to `parse`; `None`: there is no file.
+    fn refresh(&mut self, parse: impl FnOnce(Option<&[u8]>) -> Result<(T, Vec<String>), String>) -> bool {
         let stamp = match Stamp::of(&self.path) {
             Ok(stamp) => stamp,
             Err(error) => {
@@ -113,17 +189,16 @@ impl File {
         // Taken before the file is read: if it changes in between, it is read once more.
         self.stamp = stamp;
         if stamp.is_none() {
-            tracing::info!(file = %self.path.display(), "a file with credentials is gone");
-            self.config = Arc::default();
-            return true;
+            tracing::warn!(file = %self.path.display(), "a file with credentials is gone");
         }
-        let read = fs::read(&self.path).map_err(|error| error.to_string());
-        match read.and_then(|bytes| Config::parse(&bytes).map_err(|error| error.to_string())) {
-            Ok((config, ignored)) => {
-                for what in ignored {
-                    tracing::warn!(file = %self.path.display(), what, "a file with credentials has an entry that is ignored");
-                }
-                self.config = Arc::new(config);
+        let bytes = stamp.map(|_| fs::read(&self.path)).transpose();
+        match bytes
+            .map_err(|error| error.to_string())
+            .and_then(|bytes| parse(bytes.as_deref()))
+        {
+            Ok((said, ignored)) => {
+                self.warn_of(&ignored);
+                self.said = Arc::new(said);
             }
             // A file is often seen while somebody writes it; what it held is better than nothing.
             Err(problem) => {
@@ -135,6 +210,12 @@ impl File {
             }
         }
         true
+    }
+
+    fn warn_of(&self, ignored: &[String]) {
+        for what in ignored {
+            tracing::warn!(file = %self.path.display(), what, "a file with credentials has something that is ignored");
+        }
     }
 }
 

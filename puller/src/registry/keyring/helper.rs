@@ -8,6 +8,7 @@ use super::{
     Credential,
     answers::{Answer, Cover},
     config::Config,
+    key::Key,
     process::Program,
 };
 use crate::registry::fault::quoted;
@@ -53,7 +54,7 @@ impl Helpers {
     pub(super) async fn ask(&self, name: &str, registry: &str) -> Result<Answer, String> {
         let credential = self.credential(name, registry).await?;
         Ok(Answer {
-            config: Config::of_host(registry, credential),
+            config: Config::of(credential.map(|credential| (Key::parse(registry), credential))),
             cover: Cover::Registry,
             life: KEPT,
         })

@@ -1,11 +1,17 @@
-use std::fs;
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
 
 use proptest::prelude::*;
 
 use super::*;
 use crate::domain::Secret;
 
-fn login(username: &str, password: &str) -> Credential {
+/// Makes a shell script.
+pub(super) fn executable(path: &Path, script: &str) {
+    fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+pub(super) fn login(username: &str, password: &str) -> Credential {
     Credential::Login {
         username: username.into(),
         password: Secret::new(password.into()),

@@ -1,7 +1,7 @@
 use std::cell::Cell;
 
 use super::*;
-use crate::registry::keyring::Credential;
+use crate::registry::keyring::{Credential, key::Key};
 
 fn asked<'a>(registry: &'a str, repository: &'a str) -> Asked<'a> {
     Asked {
@@ -15,7 +15,7 @@ fn asked<'a>(registry: &'a str, repository: &'a str) -> Asked<'a> {
 fn answer(n: u32, cover: Cover, life: Duration) -> Result<Answer, String> {
     let login = Credential::of_login(n.to_string(), "p".into());
     Ok(Answer {
-        config: Config::of_host("x.io", Some(login)),
+        config: Config::of([(Key::parse("x.io"), login)]),
         cover,
         life,
     })

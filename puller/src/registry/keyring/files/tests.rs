@@ -17,7 +17,7 @@ async fn a_file_system_that_hangs_blocks_nobody() {
     let (healthy, hung) = (directory.path().join("healthy"), directory.path().join("hung"));
     fs::write(&healthy, config("u")).unwrap();
     fs::write(&hung, config("v")).unwrap();
-    let mut files = Files::new([healthy, hung.clone()]);
+    let mut files = Files::new([healthy, hung.clone()], None);
     files.limit = Duration::from_millis(100);
     let before = files.read().await;
     assert_eq!((before.version, before.configs.len()), (1, 2));
@@ -45,7 +45,7 @@ async fn a_file_system_that_hangs_blocks_nobody() {
 async fn each_change_is_another_version() {
     let directory = tempfile::tempdir().unwrap();
     let path = directory.path().join("config.json");
-    let files = Files::new([path.clone()]);
+    let files = Files::new([path.clone()], None);
     assert_eq!(files.read().await.version, 0);
     fs::write(&path, config("u")).unwrap();
     assert_eq!(files.read().await.version, 1);

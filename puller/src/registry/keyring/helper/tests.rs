@@ -1,17 +1,18 @@
-use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+use std::{fs, path::Path};
 
 use super::*;
 use crate::{
-    domain::{Scope, Secret},
-    registry::Keyring,
+    domain::Scope,
+    registry::{
+        Keyring,
+        keyring::tests::{executable, login},
+    },
 };
 
 /// A helper named `test` that is this shell script.
 fn helper(script: &str) -> (tempfile::TempDir, Helpers) {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("docker-credential-test");
-    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&directory.path().join("docker-credential-test"), script);
     let helpers = Helpers {
         directory: directory.path().to_owned(),
         ..Helpers::default()
@@ -26,13 +27,6 @@ async fn ask(helpers: &Helpers, registry: &str) -> Result<Option<Credential>, St
             Err(problem) if problem.contains("Text file busy") => tokio::task::yield_now().await,
             answer => return answer,
         }
-    }
-}
-
-fn login(username: &str, password: &str) -> Credential {
-    Credential::Login {
-        username: username.into(),
-        password: Secret::new(password.into()),
     }
 }
 
@@ -53,7 +47,7 @@ async fn gets_what_it_says_for_the_servers_name() {
 #[tokio::test]
 async fn a_token_user_has_an_identity_token() {
     let (_directory, helpers) = helper(r#"echo '{"Username":"<token>","Secret":"t"}'"#);
-    let identity = Credential::Identity(Secret::new("t".into()));
+    let identity = Credential::Identity(crate::domain::Secret::new("t".into()));
     assert_eq!(ask(&helpers, "x.io").await, Ok(Some(identity)));
 }
 
