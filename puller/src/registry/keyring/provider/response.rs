@@ -15,7 +15,7 @@ const KIND: &str = "CredentialProviderResponse";
 /// An answer.
 #[derive(Debug)]
 pub(crate) struct Response {
-    pub(super) config: Config,
+    pub(crate) config: Config,
     pub(super) cover: Cover,
     /// `None`: it doesn't say how long it is good.
     pub(super) life: Option<Duration>,
