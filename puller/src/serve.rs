@@ -79,9 +79,9 @@ pub fn open(settings: &Settings) -> Result<Arc<Daemon>, Error> {
         quota: settings.quota,
     };
     let (volume, recovered) = Volume::open(&settings.volume, options)?;
-    let providers = settings.credential_providers.clone();
+    let providers = settings.credential_providers.as_ref();
     let providers = providers
-        .map(|files| CredentialProviders::read(files.config, files.bin_dir))
+        .map(|files| CredentialProviders::read(&files.config, &files.bin_dir))
         .transpose()
         .map_err(|error| Error::Config(error.to_string()))?;
     let keyring = Arc::new(Keyring::with_providers(

@@ -204,8 +204,8 @@ impl Exchange {
         })
     }
 
-    /// The same with these credentials, and once more where a storage refuses a link that the registry
-    /// gave.
+    /// The same with credentials that are looked up once they are wanted, and once more where a storage
+    /// refuses a link that the registry gave.
     async fn ask_with(
         &self,
         site: &Site,

@@ -81,7 +81,7 @@ impl Keyring {
         if scope.is_daemon() {
             return Err(InvalidConfig::daemon_scope());
         }
-        // Helpers of the wrong type are as good as others here.
+        // What of it is ignored are helpers, which are never run from here anyway.
         let (mut config, _) = Config::parse(config)?;
         // Whoever may fetch may not choose what the daemon runs.
         if config.drop_helpers() {
@@ -127,7 +127,6 @@ impl Keyring {
         }
         let own = self.files.read().await;
         let asked = Asked {
-            program: "",
             registry,
             repository,
             version: own.version,
@@ -136,7 +135,7 @@ impl Keyring {
         let helpers = helpers.map(async |name| {
             let program = &format!("credential helper {name}");
             let ask = || self.helpers.ask(name, registry);
-            self.answers.get(Asked { program, ..asked }, ask).await
+            self.answers.get(program, asked, ask).await
         });
         let providers = own
             .providers
@@ -144,7 +143,7 @@ impl Keyring {
             .map(async |provider| {
                 let program = &format!("credential provider {}", provider.name);
                 let ask = || own.providers.ask(provider, registry, repository);
-                self.answers.get(Asked { program, ..asked }, ask).await
+                self.answers.get(program, asked, ask).await
             });
         let (by_helpers, by_providers) = tokio::join!(join_all(helpers), join_all(providers));
 

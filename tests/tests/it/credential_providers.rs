@@ -178,6 +178,25 @@ async fn garbage_is_told_without_what_it_held() {
 }
 
 #[tokio::test]
+async fn an_answer_that_is_refused_is_asked_for_anew() {
+    let registry = registry().await;
+    let right = answering(
+        &registry.host(),
+        &json!({"cacheKeyType": "Global", "cacheDuration": "1h"}),
+    );
+    // `runs` has one line at the first run.
+    let script = format!("[ $(wc -l < \"$(dirname \"$0\")/runs\") -gt 1 ] || USER_NAME=expired\n{right}");
+    let provider = Provider::new(&script, &[&registry.host()]);
+    let reference = registry.push("team/app:v1", &image("x")).await;
+    let puller = provider.puller().await;
+    let fetched = puller.fetch(&reference).await;
+    let error = puller.retrying(&fetched.id).await.last_error.unwrap();
+    assert_eq!(error.reason(), Reason::Unauthorized);
+    puller.unpacked(&fetched.id).await;
+    assert_eq!(provider.runs(), 2);
+}
+
+#[tokio::test]
 async fn a_config_that_is_corrected_ends_the_back_off() {
     let registry = registry().await;
     let script = answering(&registry.host(), &json!({"cacheKeyType": "Image"}));

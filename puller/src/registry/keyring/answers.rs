@@ -22,11 +22,9 @@ const KEPT_AT_LEAST: Duration = Duration::from_secs(5);
 /// hangs costs its wait once, and not once for each image.
 const FAILURE_KEPT: Duration = Duration::from_secs(5 * 60);
 
-/// What is asked of a program.
+/// What programs are asked for.
 #[derive(Debug, Clone, Copy)]
 pub(super) struct Asked<'a> {
-    /// Names it to people, and tells it from all others.
-    pub(super) program: &'a str,
     pub(super) registry: &'a str,
     pub(super) repository: &'a str,
     /// Of the daemon's own files: what was answered under another is not used.
@@ -86,28 +84,28 @@ struct Entry {
 }
 
 impl Answers {
-    /// What the program has said, or says now.
-    pub(super) async fn get<F>(&self, asked: Asked<'_>, ask: impl FnOnce() -> F) -> Given
+    /// What a program has said, or says now. Its name tells it from all others.
+    pub(super) async fn get<F>(&self, program: &str, asked: Asked<'_>, ask: impl FnOnce() -> F) -> Given
     where
         F: Future<Output = Result<Answer, String>>,
     {
-        if let Some(given) = self.kept().get(asked) {
+        if let Some(given) = self.kept().get(program, asked) {
             return given;
         }
-        let flight = self.flight(asked);
+        let flight = self.flight(program, asked.registry);
         let _flying = flight.lock().await;
-        if let Some(given) = self.kept().get(asked) {
+        if let Some(given) = self.kept().get(program, asked) {
             return given;
         }
         let (given, cover, life) = match ask().await {
             Ok(Answer { config, cover, life }) => (Ok(Arc::new(config)), cover, life.max(KEPT_AT_LEAST)),
             Err(problem) => {
-                let Asked { registry, .. } = asked;
-                tracing::warn!(registry, problem, "no credentials: a program failed");
+                tracing::warn!(program, asked.registry, problem, "a program gave no credentials");
                 (Err(problem), Cover::Registry, FAILURE_KEPT)
             }
         };
-        self.kept().put(asked, cover, life, given.clone());
+        self.kept()
+            .put(Key::of(program, asked, cover), asked.version, life, given.clone());
         given
     }
 
@@ -122,19 +120,19 @@ impl Answers {
         self.kept.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    fn flight(&self, asked: Asked<'_>) -> Arc<Flight> {
+    fn flight(&self, program: &str, registry: &str) -> Arc<Flight> {
         let mut flights = self.flights.lock().unwrap_or_else(PoisonError::into_inner);
         if flights.len() >= MOST_ANSWERS {
             flights.retain(|_, flight| Arc::strong_count(flight) > 1);
         }
-        let key = (asked.program.to_owned(), asked.registry.to_owned());
+        let key = (program.to_owned(), registry.to_owned());
         Arc::clone(flights.entry(key).or_default())
     }
 }
 
 impl Kept {
     /// What covers the image alone goes first.
-    fn get(&mut self, asked: Asked<'_>) -> Option<Given> {
+    fn get(&mut self, program: &str, asked: Asked<'_>) -> Option<Given> {
         if self.version < asked.version {
             self.version = asked.version;
             self.answers.clear();
@@ -142,13 +140,13 @@ impl Kept {
         let now = Instant::now();
         [Cover::Image, Cover::Registry, Cover::Everything]
             .into_iter()
-            .filter_map(|cover| self.answers.get(&Key::of(asked, cover)))
+            .filter_map(|cover| self.answers.get(&Key::of(program, asked, cover)))
             .find(|entry| now < entry.until)
             .map(|entry| entry.given.clone())
     }
 
-    fn put(&mut self, asked: Asked<'_>, cover: Cover, life: Duration, given: Given) {
-        if self.version != asked.version {
+    fn put(&mut self, key: Key, version: u64, life: Duration, given: Given) {
+        if self.version != version {
             return;
         }
         let since = Instant::now();
@@ -160,18 +158,14 @@ impl Kept {
             self.answers.retain(|_, entry| Some(entry.since) != oldest);
         }
         let until = since + life;
-        self.answers
-            .insert(Key::of(asked, cover), Entry { given, since, until });
+        self.answers.insert(key, Entry { given, since, until });
     }
 }
 
 impl Key {
-    fn of(asked: Asked<'_>, cover: Cover) -> Self {
+    fn of(program: &str, asked: Asked<'_>, cover: Cover) -> Self {
         let Asked {
-            program,
-            registry,
-            repository,
-            ..
+            registry, repository, ..
         } = asked;
         let (registry, repository) = match cover {
             Cover::Image => (registry, repository),

@@ -2,7 +2,7 @@
 
 use std::{
     fs, io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     sync::{Arc, Mutex, PoisonError},
     time::Duration,
 };
@@ -20,7 +20,7 @@ const READ_LIMIT: Duration = Duration::from_secs(5);
 /// What the daemon's own files say.
 #[derive(Debug, Default)]
 pub(super) struct Own {
-    /// Another one whenever a file has changed.
+    /// Another one whenever a file says something else.
     pub(super) version: u64,
     /// The configs, in the order of the files.
     pub(super) configs: Vec<Arc<Config>>,
@@ -118,7 +118,7 @@ impl OnDisk {
         if let Some(CredentialProviders { file, directory }) = &mut self.providers {
             changed |= file.refresh(|bytes| {
                 let bytes = bytes.ok_or("it is gone")?;
-                Providers::parse(bytes, directory.clone())
+                Providers::parse(bytes, directory)
             });
         }
         if changed {
@@ -144,17 +144,20 @@ impl CredentialProviders {
     ///
     /// # Errors
     /// The config can't be used, or one of the programs is not there.
-    pub fn read(config: PathBuf, directory: PathBuf) -> Result<Self, InvalidProviders> {
+    pub fn read(config: &Path, directory: &Path) -> Result<Self, InvalidProviders> {
         let invalid = |problem: String| InvalidProviders(format!("{}: {problem}", config.display()));
         let unreadable = |error: io::Error| invalid(format!("it can't be read: {error}"));
-        let mut file = File::new(config.clone());
+        let mut file = File::new(config.to_owned());
         file.stamp = file.seen;
-        let bytes = fs::read(&config).map_err(unreadable)?;
-        let (providers, ignored) = Providers::parse(&bytes, directory.clone()).map_err(invalid)?;
+        let bytes = fs::read(config).map_err(unreadable)?;
+        let (providers, ignored) = Providers::parse(&bytes, directory).map_err(invalid)?;
         providers.check_programs().map_err(invalid)?;
         file.warn_of(&ignored);
         file.said = Arc::new(providers);
-        Ok(Self { file, directory })
+        Ok(Self {
+            file,
+            directory: directory.to_owned(),
+        })
     }
 }
 
@@ -173,8 +176,8 @@ impl<T: Default> File<T> {
         std::mem::replace(&mut self.seen, stamp) != stamp
     }
 
-    /// Reads the file again if it has changed, and says whether it has. What it says, and what of it is
-    /// ignored, is up to `parse`; `None`: there is no file.
+    /// Reads the file again if it has changed, and tells whether it says something else now. What it
+    /// says, and what of it is ignored, is up to `parse`; `None`: there is no file.
     fn refresh(&mut self, parse: impl FnOnce(Option<&[u8]>) -> Result<(T, Vec<String>), String>) -> bool {
         let stamp = match Stamp::of(&self.path) {
             Ok(stamp) => stamp,
@@ -199,6 +202,7 @@ impl<T: Default> File<T> {
             Ok((said, ignored)) => {
                 self.warn_of(&ignored);
                 self.said = Arc::new(said);
+                true
             }
             // A file is often seen while somebody writes it; what it held is better than nothing.
             Err(problem) => {
@@ -207,9 +211,9 @@ impl<T: Default> File<T> {
                     problem,
                     "cannot use a file with credentials; going on with what it held before"
                 );
+                false
             }
         }
-        true
     }
 
     fn warn_of(&self, ignored: &[String]) {

@@ -1,6 +1,11 @@
 //! The kubelet's credential provider plugins: programs that the daemon's own config names.
 
-use std::{fs, os::unix::fs::PermissionsExt as _, path::PathBuf, time::Duration};
+use std::{
+    fs,
+    os::unix::fs::PermissionsExt as _,
+    path::{Path, PathBuf},
+    time::Duration,
+};
 
 use jiff::SignedDuration;
 
@@ -34,10 +39,10 @@ impl Providers {
     ///
     /// # Errors
     /// What is wrong with it.
-    pub(super) fn parse(config: &[u8], directory: PathBuf) -> Result<(Self, Vec<String>), String> {
+    pub(super) fn parse(config: &[u8], directory: &Path) -> Result<(Self, Vec<String>), String> {
         let (list, ignored) = config::parse(config)?;
         let providers = Self {
-            directory,
+            directory: directory.to_owned(),
             time_limit: TIME_LIMIT,
             list,
         };

@@ -5,7 +5,6 @@ use crate::registry::keyring::{Credential, key::Key};
 
 fn asked<'a>(registry: &'a str, repository: &'a str) -> Asked<'a> {
     Asked {
-        program: "test",
         registry,
         repository,
         version: 0,
@@ -45,7 +44,7 @@ impl Program {
             tokio::time::sleep(Duration::from_millis(1)).await;
             answer(self.asked.get(), self.cover, self.life)
         };
-        self.answers.get(asked, ask).await
+        self.answers.get("test", asked, ask).await
     }
 
     /// How often it was asked for these.
@@ -111,17 +110,17 @@ async fn a_failure_costs_its_wait_once() {
         Err("did not end".to_owned())
     };
     let begun = Instant::now();
-    let all = (0..20).map(|_| answers.get(asked("x.io", "a"), hang));
+    let all = (0..20).map(|_| answers.get("test", asked("x.io", "a"), hang));
     for given in futures_util::future::join_all(all).await {
         assert_eq!(given, Err("did not end".to_owned()));
     }
     tokio::time::advance(Duration::from_secs(60)).await;
-    let later = answers.get(asked("x.io", "b"), hang).await;
+    let later = answers.get("test", asked("x.io", "b"), hang).await;
     assert!(later.is_err());
     assert_eq!((runs.get(), begun.elapsed().as_secs()), (1, 70));
 
     answers.refused("x.io", "b");
-    assert!(answers.get(asked("x.io", "b"), hang).await.is_err());
+    assert!(answers.get("test", asked("x.io", "b"), hang).await.is_err());
     assert_eq!(runs.get(), 2);
 }
 

@@ -1,5 +1,3 @@
-use std::path::Path;
-
 use super::{super::config::candidates, *};
 use crate::{
     domain::{Scope, Secret},
@@ -227,13 +225,13 @@ impl Plugin {
     }
 
     fn read(&self) -> Result<CredentialProviders, InvalidProviders> {
-        CredentialProviders::read(self.config(), self.0.path().to_owned())
+        CredentialProviders::read(&self.config(), self.0.path())
     }
 
     /// Asks; another test's fork may hold the fresh script open for writing, which ends soon.
     async fn ask(&self, limit: Duration) -> Result<Answer, String> {
         let config = std::fs::read(self.config()).unwrap();
-        let (mut providers, _) = Providers::parse(&config, self.0.path().to_owned()).unwrap();
+        let (mut providers, _) = Providers::parse(&config, self.0.path()).unwrap();
         providers.time_limit = limit;
         let provider = providers.matching("a.io", "team/app").next().unwrap();
         loop {
@@ -316,7 +314,7 @@ fn an_unusable_config_or_a_missing_program_fails_the_start() {
     assert!(told(&plugin).contains("No such file"), "{}", told(&plugin));
     std::fs::write(plugin.config(), "kind: Pod").unwrap();
     assert!(told(&plugin).contains("config.yaml"), "{}", told(&plugin));
-    let nowhere = CredentialProviders::read("/nowhere".into(), "/bin".into());
+    let nowhere = CredentialProviders::read(Path::new("/nowhere"), Path::new("/bin"));
     assert!(nowhere.unwrap_err().to_string().contains("it can't be read"));
 }
 
