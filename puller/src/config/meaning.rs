@@ -10,7 +10,7 @@ use tracing_subscriber::EnvFilter;
 
 use super::{
     args::Given,
-    settings::{Environment, Limits, LogFormat, Private, ServerTls, Settings, TcpListen},
+    settings::{Environment, Limits, LogFormat, Private, ProviderFiles, ServerTls, Settings, TcpListen},
     value::{self, Setting, Typed, problem, shown},
 };
 
@@ -57,6 +57,8 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         ca_file,
         certs_dir,
         docker_config,
+        credential_provider_config,
+        credential_provider_bin_dir,
         registries_conf,
         allow_private,
         policy,
@@ -82,6 +84,10 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         cert: read.optional_with_origin(&tls_cert, value::path),
         key: read.optional_with_origin(&tls_key, value::path),
         client_ca: read.optional_with_origin(&tls_client_ca, value::path),
+    };
+    let providers = Providers {
+        config: read.optional_with_origin(&credential_provider_config, value::path),
+        bin_dir: read.optional_with_origin(&credential_provider_bin_dir, value::path),
     };
     let settings = Settings {
         volume: read.one(&volume, "/var/lib/puller".into(), value::path),
@@ -109,6 +115,7 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         docker_configs: read
             .list(&docker_config, value::path)
             .unwrap_or_else(|| docker_configs(environment)),
+        credential_providers: providers.meant(&mut read.problems),
         registries_conf: read.one(&registries_conf, REGISTRIES_CONF.into(), value::path),
         allow_private: Private::of(
             read.list(&allow_private, value::registry_or_all)
@@ -259,6 +266,30 @@ impl Listen {
             address: address.value,
             tls,
         })
+    }
+}
+
+/// The settings of credential providers, which are set together.
+struct Providers {
+    config: Option<Optional<PathBuf>>,
+    bin_dir: Option<Optional<PathBuf>>,
+}
+
+impl Providers {
+    fn meant(self, problems: &mut Vec<String>) -> Option<ProviderFiles> {
+        match (self.config, self.bin_dir) {
+            (Some(config), Some(bin_dir)) => Some(ProviderFiles {
+                config: config.value,
+                bin_dir: bin_dir.value,
+            }),
+            (Some(one), None) | (None, Some(one)) => {
+                problems.push(one.problem(
+                    "credential-provider-config and credential-provider-bin-dir are set together or not at all",
+                ));
+                None
+            }
+            (None, None) => None,
+        }
     }
 }
 

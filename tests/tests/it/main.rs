@@ -3,6 +3,7 @@
 mod artifacts;
 mod crashes;
 mod credential_helpers;
+mod credential_providers;
 mod credentials;
 mod differential;
 mod freshness;
