@@ -77,7 +77,15 @@ impl Process {
         if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
             kill_process(pid, Signal::TERM).expect("a child can be signalled");
         }
-        let what = format!("the end of {} after SIGTERM", self.name);
+        self.wait().await
+    }
+
+    /// Waits until it ends by itself.
+    ///
+    /// # Panics
+    /// It does not within a minute.
+    pub(crate) async fn wait(&mut self) -> ExitStatus {
+        let what = format!("the end of {}", self.name);
         within_patience(&what, self.child.wait())
             .await
             .expect("a child can be waited for")

@@ -13,9 +13,11 @@
 //! ```
 
 mod calls;
+mod crash;
 mod fetch;
 mod watch;
 
+pub use crash::crash_points;
 pub use fetch::Fetch;
 pub use puller_api::v1::{Image, Phase, Reason};
 pub use watch::{WatchCall, Watcher, version_of};
@@ -169,7 +171,11 @@ impl Starting {
         (output.status, format!("{}{}", output.stdout, output.stderr))
     }
 
-    fn prepare(self) -> anyhow::Result<Puller> {
+    /// Makes all ready for a start, and does not start it.
+    ///
+    /// # Errors
+    /// The binary is missing.
+    pub fn prepare(self) -> anyhow::Result<Puller> {
         let directory = TempDir::new()?;
         Ok(Puller {
             process: None,
