@@ -5,6 +5,7 @@
 //!   request by request, as it is told.
 //! - [`puller`]: the built daemon as a process, and its command line; [`grpcurl`]: the real grpcurl.
 //! - [`bench`]: what `make bench` is made of.
+//! - [`strace`]: the puller's system calls, in their order.
 //! - [`tree`]: directory trees, compared; [`umoci`]: the tree that skopeo and umoci make of an image.
 //!
 //! Its functions panic where a scenario could do nothing but fail: a scenario then reads like its
@@ -18,6 +19,7 @@ mod process;
 pub mod puller;
 pub mod registry;
 pub mod scripted;
+pub mod strace;
 pub mod tree;
 pub mod umoci;
 pub mod wait;

@@ -423,7 +423,7 @@ pub async fn cli<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = 
 }
 
 /// The built binary: beside the running one, or where `PULLER_BIN` says.
-fn built_binary() -> anyhow::Result<PathBuf> {
+pub(crate) fn built_binary() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("PULLER_BIN") {
         return Ok(path.into());
     }

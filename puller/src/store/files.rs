@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::fd::{AsFd, OwnedFd},
+    path::Path,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -38,8 +39,28 @@ pub(super) fn unique() -> u64 {
     NEXT.fetch_add(1, Relaxed)
 }
 
+/// Makes the volume's root and the directories above it where they are missing, each durable in the one
+/// that it is in.
+pub(super) fn make_root(path: &Path) -> io::Result<()> {
+    // A relative path ends with the empty one, which stands for the current directory.
+    let missing: Vec<_> = path
+        .ancestors()
+        .take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists())
+        .collect();
+    std::fs::create_dir_all(path)?;
+    for parent in missing.into_iter().filter_map(Path::parent) {
+        let parent = if parent.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            parent
+        };
+        rustix::fs::fsync(open_root(parent)?)?;
+    }
+    Ok(())
+}
+
 /// Opens the volume's root, which may be reached through a link.
-pub(super) fn open_root(path: &std::path::Path) -> io::Result<OwnedFd> {
+pub(super) fn open_root(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(
         CWD,
         path,

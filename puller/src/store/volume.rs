@@ -114,7 +114,7 @@ impl Volume {
             return Err(problem("a reserve of 100 % leaves nothing to use".into()));
         }
         crash::arm()?;
-        std::fs::create_dir_all(root).map_err(failed("make it"))?;
+        files::make_root(root).map_err(failed("make it"))?;
         let (dirs, trash) = Dirs::open(root).map_err(failed("make its directories"))?;
         let lock = lock::take(&dirs.private, root)?;
         let known = check_format(&dirs.private).map_err(failed("read or write private/format"))?;

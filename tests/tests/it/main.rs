@@ -14,6 +14,7 @@ mod mirrors;
 mod network;
 mod once;
 mod policy;
+mod power_loss;
 mod real_images;
 mod references;
 mod registries;
