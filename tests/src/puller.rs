@@ -13,9 +13,11 @@
 //! ```
 
 mod calls;
+mod crash;
 mod fetch;
 mod watch;
 
+pub use crash::crash_points;
 pub use fetch::Fetch;
 pub use puller_api::v1::{Image, Phase, Reason};
 pub use watch::{WatchCall, Watcher, version_of};
@@ -182,7 +184,11 @@ impl Starting {
         (output.status, format!("{}{}", output.stdout, output.stderr))
     }
 
-    fn prepare(self) -> anyhow::Result<Puller> {
+    /// Makes all ready for a start, and does not start it.
+    ///
+    /// # Errors
+    /// The binary is missing.
+    pub fn prepare(self) -> anyhow::Result<Puller> {
         let directory = TempDir::new()?;
         Ok(Puller {
             process: None,
@@ -471,7 +477,7 @@ pub async fn cli<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = 
 }
 
 /// The built binary: beside the running one, or where `PULLER_BIN` says.
-fn built_binary() -> anyhow::Result<PathBuf> {
+pub(crate) fn built_binary() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("PULLER_BIN") {
         return Ok(path.into());
     }

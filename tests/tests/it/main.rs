@@ -1,6 +1,7 @@
 //! The scenarios, in one binary. Each module is one promise of the puller.
 
 mod artifacts;
+mod crash_points;
 mod crashes;
 mod credential_helpers;
 mod credential_providers;
@@ -15,6 +16,7 @@ mod network;
 mod once;
 mod operations;
 mod policy;
+mod power_loss;
 mod real_images;
 mod references;
 mod registries;
