@@ -23,6 +23,7 @@
 
 mod backoff;
 mod connection;
+mod content;
 mod endpoint;
 mod error;
 mod informer;
@@ -32,6 +33,7 @@ pub use puller_api::v1 as api;
 pub use self::{
     backoff::Backoff,
     connection::{Client, Key, Listing, Watch},
+    content::{ContentDir, ContentEntry, ContentError, ContentKind, Walk},
     endpoint::{Endpoint, TlsOptions},
     error::Error,
     informer::{Filter, Informer, Triggers},
