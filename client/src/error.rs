@@ -31,9 +31,9 @@ pub enum Error {
         /// What to look at.
         hint: String,
     },
-    /// The TLS handshake failed: the puller's certificate is not the right one for our authorities, the
-    /// name or the time, or there is no TLS at all. A puller that refuses *our* certificate closes the
-    /// connection after the handshake, so that shows as [`Error::Unreachable`], with a hint.
+    /// The TLS handshake failed: a certificate is not the right one for the authorities, the name or the
+    /// time, or there is no TLS at all. A puller that refuses *our* certificate closes the connection
+    /// after the handshake, which may show as [`Error::Unreachable`] instead, with a hint.
     #[error("no TLS with the puller at {endpoint}: {problem}; {hint}")]
     Tls {
         /// The endpoint.
@@ -171,7 +171,7 @@ fn hint(endpoint: &Endpoint, kind: Option<io::ErrorKind>) -> &'static str {
             "nobody listens there: is `puller serve` running with --listen?"
         }
         (Endpoint::Https(_), Some(TLS_FAILED)) => {
-            "check the authorities that are trusted here, the name that the puller's certificate is for, and that the puller serves TLS"
+            "check authority, name and dates of both certificates (ours goes by the puller's --tls-client-ca), and that the puller serves TLS"
         }
         (Endpoint::Https(_), _) => {
             "is `puller serve` running, and is our certificate, if any, by its --tls-client-ca and in date?"

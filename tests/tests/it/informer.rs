@@ -178,6 +178,26 @@ async fn a_puller_that_is_not_there_yet_is_waited_for() {
     assert_eq!(informer.last_error(), None);
 }
 
+#[tokio::test]
+async fn a_puller_with_another_volume_is_listed_anew() {
+    let registry = ScriptedRegistry::start().await;
+    let directory = tempfile::tempdir().expect("a directory");
+    let volumes = ["old", "new"].map(|name| directory.path().join(name));
+    let socket = directory.path().join("puller.sock");
+    let on = |n: usize| Puller::start().socket(&socket).volume(&volumes[n]);
+
+    let mut puller = on(0).await;
+    let informer = inform(&puller);
+    let old = puller.pull(&registry.hold("team/app:v1", image(1))).await.id;
+    at_rest(&informer, &client(&puller), &Filter::default()).await;
+    let mut triggers = informer.triggers();
+    puller.kill().await;
+    let puller = on(1).await;
+    told(&mut triggers, &informer, &old, |image| image.is_none()).await;
+    at_rest(&informer, &client(&puller), &Filter::default()).await;
+    assert_eq!(informer.last_error(), None);
+}
+
 /// Images that a relist would tell, all of them.
 const MANY: usize = 30;
 

@@ -1,6 +1,7 @@
 //! The scenarios, in one binary. Each module is one promise of the puller.
 
 mod artifacts;
+mod content;
 mod crashes;
 mod credential_helpers;
 mod credentials;
