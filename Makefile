@@ -11,11 +11,7 @@ test: tools ## formatting, lints, and all tests; installs the tools they need
 	$(CARGO) test --locked --workspace
 
 .PHONY: tools
-<<<<<<< HEAD
-tools: ## docker-registry, skopeo, umoci and Go (apt-get) where missing; grpcurl and tests/gotar (built by Go)
-=======
-tools: ## docker-registry, skopeo, strace, umoci (apt-get) and grpcurl (go install), where missing
->>>>>>> h-crash
+tools: ## docker-registry, skopeo, strace, umoci and Go (apt-get) where missing; grpcurl and tests/gotar (built by Go)
 	@tests/install-tools $(BUILD)/tools/bin
 
 .PHONY: demo

@@ -230,6 +230,11 @@ impl Puller {
         self.socket.clone()
     }
 
+    /// The Unix socket, as clients and the command line name it.
+    pub fn endpoint(&self) -> String {
+        format!("unix://{}", self.socket.display())
+    }
+
     /// The volume.
     pub fn volume(&self) -> &Path {
         &self.volume
@@ -337,9 +342,7 @@ impl Puller {
     /// It does not end within a minute.
     pub async fn cli<I: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> CliOutput {
         let mut command = self.bare_command();
-        command
-            .args(arguments)
-            .env("PULLER_ENDPOINT", format!("unix://{}", self.socket().display()));
+        command.args(arguments).env("PULLER_ENDPOINT", self.endpoint());
         run_to_end(&mut command, "the command line").await
     }
 
@@ -430,7 +433,7 @@ impl Puller {
 
     /// A connection to the socket, made when it is first used.
     fn channel(&self) -> anyhow::Result<Channel> {
-        Ok(Endpoint::from_shared(format!("unix://{}", self.socket.display()))?.connect_lazy())
+        Ok(Endpoint::from_shared(self.endpoint())?.connect_lazy())
     }
 
     async fn launch(&mut self) -> anyhow::Result<()> {

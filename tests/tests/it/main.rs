@@ -1,6 +1,7 @@
 //! The scenarios, in one binary. Each module is one promise of the puller.
 
 mod artifacts;
+mod content;
 mod crash_points;
 mod crashes;
 mod credential_helpers;
@@ -11,6 +12,7 @@ mod freshness;
 mod grpc;
 mod hostile;
 mod hung;
+mod informer;
 mod mirrors;
 mod network;
 mod once;
@@ -23,5 +25,6 @@ mod registries;
 mod service;
 mod sharing;
 mod start;
+mod tcp;
 mod tls;
 mod watch;
