@@ -110,15 +110,15 @@ impl Replay {
         match &names[..] {
             [from, to] if moment.call.starts_with("rename") => {
                 if *to == self.content {
-                    self.keep(TREE, self.disk.lost(from), moment);
-                    self.keep(TREE, self.disk.lost_below(from), moment);
+                    self.keep(TREE, &self.disk.lost(from), moment);
+                    self.keep(TREE, &self.disk.lost_below(from), moment);
                 } else if *to == self.record {
-                    self.keep(RECORD, self.disk.lost(from), moment);
-                    self.keep(RECORD, self.disk.lost(parent(&self.content)), moment);
+                    self.keep(RECORD, &self.disk.lost(from), moment);
+                    self.keep(RECORD, &self.disk.lost(parent(&self.content)), moment);
                     // Of the tree itself its mode may be lost, which each start sets.
-                    self.keep(RECORD, self.disk.lost_below(&self.content), moment);
+                    self.keep(RECORD, &self.disk.lost_below(&self.content), moment);
                 } else if *from == self.content {
-                    self.keep(REMOVAL, self.disk.lost(parent(&self.record)), moment);
+                    self.keep(REMOVAL, &self.disk.lost(parent(&self.record)), moment);
                 }
             }
             _ if moment.is_of_socket() => self.before_news(moment),
@@ -135,7 +135,7 @@ impl Replay {
             &private,
             &private.join("epoch"),
         ] {
-            self.keep(VERSION, self.disk.lost(path), moment);
+            self.keep(VERSION, &self.disk.lost(path), moment);
         }
         let name = self
             .content
@@ -157,7 +157,7 @@ impl Replay {
         }
     }
 
-    fn keep(&mut self, promise: &'static str, lost: Vec<PathBuf>, moment: &Moment) {
+    fn keep(&mut self, promise: &'static str, lost: &[PathBuf], moment: &Moment) {
         assert!(
             lost.is_empty(),
             "{promise}: {lost:?} may be lost, before {moment:?}"

@@ -65,7 +65,7 @@ impl Disk {
                 move_names(&mut self.texts, from, to);
             }
             ("mkdir" | "mkdirat", [name]) | ("symlinkat" | "linkat", [_, name]) => {
-                self.name_changed(name, now)
+                self.name_changed(name, now);
             }
             ("unlink" | "unlinkat", [name]) => {
                 self.name_changed(name, now);
