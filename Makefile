@@ -11,7 +11,7 @@ test: tools ## formatting, lints, and all tests; installs the tools they need
 	$(CARGO) test --locked --workspace
 
 .PHONY: tools
-tools: ## docker-registry, skopeo, umoci (apt-get) and grpcurl (go install), where missing
+tools: ## docker-registry, skopeo, strace, umoci and Go (apt-get) where missing; grpcurl and tests/gotar (built by Go)
 	@tests/install-tools $(BUILD)/tools/bin
 
 .PHONY: demo

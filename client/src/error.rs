@@ -31,6 +31,18 @@ pub enum Error {
         /// What to look at.
         hint: String,
     },
+    /// The TLS handshake failed: a certificate is not the right one for the authorities, the name or the
+    /// time, or there is no TLS at all. A puller that refuses *our* certificate closes the connection
+    /// after the handshake, which may show as [`Error::Unreachable`] instead, with a hint.
+    #[error("no TLS with the puller at {endpoint}: {problem}; {hint}")]
+    Tls {
+        /// The endpoint.
+        endpoint: String,
+        /// What happened.
+        problem: String,
+        /// What to look at.
+        hint: String,
+    },
     /// Nobody asked the puller for this image.
     #[error("not found: {0}")]
     NotFound(String),
@@ -56,10 +68,17 @@ pub enum Error {
     },
 }
 
+/// How tokio-rustls says that the handshake failed, whatever failed in it.
+const TLS_FAILED: io::ErrorKind = io::ErrorKind::InvalidData;
+
 impl Error {
-    /// Whether the same call may succeed later although nobody changes anything on our side.
+    /// Whether the same call may succeed later although nobody changes anything on our side. An
+    /// [`Informer`](crate::Informer) tries again after any error.
     pub fn is_transient(&self) -> bool {
-        matches!(self, Self::Unreachable { .. } | Self::Unavailable(_))
+        matches!(
+            self,
+            Self::Unreachable { .. } | Self::Tls { .. } | Self::Unavailable(_)
+        )
     }
 
     /// The one place that says what a status means.
@@ -70,10 +89,21 @@ impl Error {
             return Self::Unavailable("it did not answer in time".into());
         }
         if let Some(source) = status.source() {
-            return Self::Unreachable {
-                endpoint: endpoint.to_string(),
-                problem: chain(source),
-                hint: hint(endpoint, source).to_owned(),
+            let kind = io_kind(source);
+            let (problem, hint) = (chain(source), hint(endpoint, kind).to_owned());
+            let is_tls = matches!(endpoint, Endpoint::Https(_)) && kind == Some(TLS_FAILED);
+            let endpoint = endpoint.to_string();
+            return match is_tls {
+                true => Self::Tls {
+                    endpoint,
+                    problem,
+                    hint,
+                },
+                false => Self::Unreachable {
+                    endpoint,
+                    problem,
+                    hint,
+                },
             };
         }
         match status.code() {
@@ -118,11 +148,15 @@ pub(crate) fn chain(error: &(dyn StdError + 'static)) -> String {
     parts.join(": ")
 }
 
-fn hint(endpoint: &Endpoint, error: &(dyn StdError + 'static)) -> &'static str {
-    let kind = causes(error)
+/// The kind of the innermost I/O error.
+fn io_kind(error: &(dyn StdError + 'static)) -> Option<io::ErrorKind> {
+    causes(error)
         .filter_map(|cause| cause.downcast_ref::<io::Error>())
         .map(io::Error::kind)
-        .last();
+        .last()
+}
+
+fn hint(endpoint: &Endpoint, kind: Option<io::ErrorKind>) -> &'static str {
     match (endpoint, kind) {
         (Endpoint::Unix(_), Some(io::ErrorKind::NotFound)) => {
             "there is no such socket: is `puller serve` running, and is this its --socket?"
@@ -136,10 +170,13 @@ fn hint(endpoint: &Endpoint, error: &(dyn StdError + 'static)) -> &'static str {
         (Endpoint::Http(_) | Endpoint::Https(_), Some(io::ErrorKind::ConnectionRefused)) => {
             "nobody listens there: is `puller serve` running with --listen?"
         }
-        (Endpoint::Https(_), Some(io::ErrorKind::InvalidData)) => {
-            "the TLS handshake failed: check the authorities, the certificate's name, and the client's certificate"
+        (Endpoint::Https(_), Some(TLS_FAILED)) => {
+            "check authority, name and dates of both certificates (ours goes by the puller's --tls-client-ca), and that the puller serves TLS"
+        }
+        (Endpoint::Https(_), _) => {
+            "is `puller serve` running, and is our certificate, if any, by its --tls-client-ca and in date?"
         }
         (Endpoint::Http(_), _) => "is it a puller that speaks plain text? With TLS the endpoint is https://",
-        (Endpoint::Unix(_) | Endpoint::Https(_), _) => "is `puller serve` running, and is it a puller?",
+        (Endpoint::Unix(_), _) => "is `puller serve` running, and is it a puller?",
     }
 }

@@ -119,9 +119,9 @@ async fn run(client: Client, filter: Filter, shared: Arc<Shared>) {
     let mut backoff = Backoff::default();
     loop {
         let error = watch_once(&client, &filter, &shared, &mut backoff).await;
-        if matches!(error, Error::InvalidArgument(_)) {
-            // The puller does not know our version: its volume is another one.
-            lock(&shared.cache).forget_version();
+        // The puller does not know our version: its volume is another one.
+        if matches!(error, Error::InvalidArgument(_)) && lock(&shared.cache).forget_version() {
+            continue;
         }
         *lock(&shared.last_error) = Some(error);
         backoff.sleep().await;

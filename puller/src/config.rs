@@ -13,7 +13,7 @@ pub mod value;
 
 pub use self::{
     args::ServeArgs,
-    settings::{Limits, LogFormat, Private, ServerTls, Settings, TcpListen},
+    settings::{Limits, LogFormat, Private, ProviderFiles, ServerTls, Settings, TcpListen},
 };
 
 #[cfg(test)]

@@ -52,6 +52,8 @@ pub const TARGETS: &[(&str, Target)] = &[
     ("manifest", manifest),
     ("platform", platform),
     ("policy", policy),
+    ("provider_config", provider_config),
+    ("provider_response", provider_response),
     ("redirect", redirect),
     ("reference", reference),
     ("retry_after", retry_after),
@@ -245,7 +247,10 @@ pub fn error_body(data: &[u8]) {
 /// Each credential is found for its own place only, and none twice.
 pub fn credentials(data: &[u8]) {
     let config = match keyring::config::Config::parse(data) {
-        Ok(config) => Arc::new(config),
+        Ok((config, ignored)) => {
+            ignored.iter().for_each(|what| check_text(what));
+            Arc::new(config)
+        }
         Err(error) => return check_text(&error.to_string()),
     };
     // Two equal configs say nothing new.
@@ -259,6 +264,31 @@ pub fn credentials(data: &[u8]) {
         assert!((1..found.len()).all(|i| !found[..i].contains(&found[i])));
         assert_eq!(keyring::config::candidates(&twice, registry, repository), found);
     }
+}
+
+/// A provider is a file of its directory, and whatever its patterns are, images can be looked up.
+pub fn provider_config(data: &[u8]) {
+    let (providers, ignored) = match keyring::provider::config::parse(data) {
+        Ok(parsed) => parsed,
+        Err(problem) => return check_text(&problem),
+    };
+    ignored.iter().for_each(|what| check_text(what));
+    for provider in providers {
+        assert!(!provider.name.contains('/') && !matches!(provider.name.as_str(), "" | "." | ".."));
+        provider.is_for("[::1]:5000", "library/nginx");
+    }
+}
+
+/// The credentials that a provider answers are found for their own place only, and its failures are
+/// fit to print.
+pub fn provider_response(data: &[u8]) {
+    let api = "credentialprovider.kubelet.k8s.io/v1";
+    let config = match keyring::provider::response::parse(data, api) {
+        Ok(response) => Arc::new(response.config),
+        Err(problem) => return check_text(&problem),
+    };
+    let found = keyring::config::candidates(&[config], "quay.io", "org/repo");
+    assert!((1..found.len()).all(|i| !found[..i].contains(&found[i])));
 }
 
 /// A token fits into a header or is refused, and lives for a time that clocks can count.

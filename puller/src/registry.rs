@@ -52,7 +52,7 @@ mod transport;
 mod wire;
 
 pub(crate) use fault::quoted;
-pub use keyring::{InvalidConfig, Keyring};
+pub use keyring::{CredentialProviders, InvalidConfig, InvalidProviders, Keyring};
 pub use looks::Looks;
 pub use router::{Mirror, Router};
 pub use routes::{Endpoint, InvalidRoutes, Route, Routes};

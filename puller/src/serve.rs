@@ -13,7 +13,7 @@ use crate::{
     metrics::Metrics,
     policy,
     pull::{Engine, Origins, Slots},
-    registry::{self, AllowPrivate, Keyring, Router, Routes, Transport},
+    registry::{self, AllowPrivate, CredentialProviders, Keyring, Router, Routes, Transport},
     server::Listeners,
     store::{Volume, VolumeOptions},
 };
@@ -82,7 +82,15 @@ pub fn open(settings: &Settings) -> Result<Arc<Daemon>, Error> {
         marks: settings.marks,
     };
     let (volume, recovered) = Volume::open(&settings.volume, options)?;
-    let keyring = Arc::new(Keyring::new(settings.docker_configs.clone()));
+    let providers = settings.credential_providers.as_ref();
+    let providers = providers
+        .map(|files| CredentialProviders::read(&files.config, &files.bin_dir))
+        .transpose()
+        .map_err(|error| Error::Config(error.to_string()))?;
+    let keyring = Arc::new(Keyring::with_providers(
+        settings.docker_configs.clone(),
+        providers,
+    ));
     let transport = Transport::new(&registry_settings(settings), Arc::clone(&keyring))?;
     let routes = Routes::read(&settings.registries_conf).map_err(|error| Error::Config(error.to_string()))?;
     let routes = Arc::new(routes);

@@ -42,6 +42,7 @@
 //!   the old one or the new one. It carries the digest of its own text, so that damage is seen.
 
 pub mod blob;
+pub(crate) mod crash;
 mod epoch;
 mod files;
 mod lock;

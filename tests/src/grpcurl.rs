@@ -58,6 +58,17 @@ impl Grpcurl {
         }
     }
 
+    /// Over TCP with mutual TLS, at `host:port`: the authority of the server's certificate, and the
+    /// certificate and key to show.
+    pub fn tls(address: &str, authority: &Path, (certificate, key): (&Path, &Path)) -> Self {
+        let flags = [("-cacert", authority), ("-cert", certificate), ("-key", key)];
+        let flags = flags.map(|(flag, file)| [flag.to_owned(), file.display().to_string()]);
+        Self {
+            server: flags.into_iter().flatten().collect(),
+            address: address.to_owned(),
+        }
+    }
+
     /// The services of the server.
     pub async fn list(&self) -> Vec<String> {
         self.ask(&["list"]).await.lines().map(str::to_owned).collect()

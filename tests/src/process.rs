@@ -79,9 +79,12 @@ impl Process {
         }
     }
 
-    /// Waits for the end.
+    /// Waits until it ends, by itself or because it was asked to.
+    ///
+    /// # Panics
+    /// It does not within the patience of the tests.
     pub(crate) async fn end(&mut self) -> ExitStatus {
-        let what = format!("the end of {} after SIGTERM", self.name);
+        let what = format!("the end of {}", self.name);
         within_patience(&what, self.child.wait())
             .await
             .expect("a child can be waited for")

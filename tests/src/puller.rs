@@ -13,9 +13,11 @@
 //! ```
 
 mod calls;
+mod crash;
 mod fetch;
 mod watch;
 
+pub use crash::crash_points;
 pub use fetch::Fetch;
 pub use puller_api::v1::{Image, Phase, Reason};
 pub use watch::{WatchCall, Watcher, version_of};
@@ -182,7 +184,11 @@ impl Starting {
         (output.status, format!("{}{}", output.stdout, output.stderr))
     }
 
-    fn prepare(self) -> anyhow::Result<Puller> {
+    /// Makes all ready for a start, and does not start it.
+    ///
+    /// # Errors
+    /// The binary is missing.
+    pub fn prepare(self) -> anyhow::Result<Puller> {
         let directory = TempDir::new()?;
         Ok(Puller {
             process: None,
@@ -222,6 +228,11 @@ impl Puller {
     /// The Unix socket.
     pub fn socket(&self) -> PathBuf {
         self.socket.clone()
+    }
+
+    /// The Unix socket, as clients and the command line name it.
+    pub fn endpoint(&self) -> String {
+        format!("unix://{}", self.socket.display())
     }
 
     /// The volume.
@@ -331,9 +342,7 @@ impl Puller {
     /// It does not end within a minute.
     pub async fn cli<I: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> CliOutput {
         let mut command = self.bare_command();
-        command
-            .args(arguments)
-            .env("PULLER_ENDPOINT", format!("unix://{}", self.socket().display()));
+        command.args(arguments).env("PULLER_ENDPOINT", self.endpoint());
         run_to_end(&mut command, "the command line").await
     }
 
@@ -424,7 +433,7 @@ impl Puller {
 
     /// A connection to the socket, made when it is first used.
     fn channel(&self) -> anyhow::Result<Channel> {
-        Ok(Endpoint::from_shared(format!("unix://{}", self.socket.display()))?.connect_lazy())
+        Ok(Endpoint::from_shared(self.endpoint())?.connect_lazy())
     }
 
     async fn launch(&mut self) -> anyhow::Result<()> {
@@ -471,7 +480,7 @@ pub async fn cli<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = 
 }
 
 /// The built binary: beside the running one, or where `PULLER_BIN` says.
-fn built_binary() -> anyhow::Result<PathBuf> {
+pub(crate) fn built_binary() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("PULLER_BIN") {
         return Ok(path.into());
     }

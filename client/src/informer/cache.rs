@@ -39,9 +39,9 @@ impl Cache {
         self.version.clone()
     }
 
-    /// The puller does not know the version.
-    pub(super) fn forget_version(&mut self) {
-        self.version.clear();
+    /// The puller does not know the version. False: there was none, so that is not what it refused.
+    pub(super) fn forget_version(&mut self) -> bool {
+        !std::mem::take(&mut self.version).is_empty()
     }
 
     /// Takes an event, and gives the ids whose state it changed.
@@ -186,7 +186,7 @@ mod tests {
         assert_eq!(cache.begin(), "");
         cache.apply(put("b", 2));
         assert_eq!(cache.apply(bookmark(2)), ["a"]);
-        cache.forget_version();
+        assert!(cache.forget_version() && !cache.forget_version());
         assert_eq!(cache.begin(), "");
     }
 

@@ -201,6 +201,17 @@ settings! {
     /// [default: as said]
     #[arg(long, value_name = "FILE", help_heading = "Registries")]
     docker_config,
+    /// Ask the kubelet's credential provider plugins that this file names: a CredentialProviderConfig, YAML or JSON
+    ///
+    /// The kubelet's --image-credential-provider-config; read again when it changes. Needs
+    /// --credential-provider-bin-dir. See docs/credentials.md. [default: off]
+    #[arg(long, value_name = "FILE", help_heading = "Registries")]
+    credential_provider_config,
+    /// Where the credential provider plugins are
+    ///
+    /// The kubelet's --image-credential-provider-bin-dir. [default: off]
+    #[arg(long, value_name = "DIR", help_heading = "Registries")]
+    credential_provider_bin_dir,
     /// Mirrors, blocked registries and short names: a containers registries.conf, version 2
     ///
     /// Files in the directory of the same name with .d behind it extend it. It need not exist, and is read again when

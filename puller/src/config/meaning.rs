@@ -8,9 +8,11 @@ use std::{
 
 use tracing_subscriber::EnvFilter;
 
+use crate::store::Marks;
+
 use super::{
     args::Given,
-    settings::{Environment, Limits, LogFormat, Private, ServerTls, Settings, TcpListen},
+    settings::{Environment, Limits, LogFormat, Private, ProviderFiles, ServerTls, Settings, TcpListen},
     value::{self, Setting, Typed, problem, shown},
 };
 
@@ -59,6 +61,8 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         ca_file,
         certs_dir,
         docker_config,
+        credential_provider_config,
+        credential_provider_bin_dir,
         registries_conf,
         allow_private,
         policy,
@@ -88,6 +92,10 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
     let high = read.optional_with_origin(&high_water, value::number(1, 100));
     let low = read.optional_with_origin(&low_water, value::number(0, 99));
     let marks = marks(high, low, &mut read.problems);
+    let providers = Providers {
+        config: read.optional_with_origin(&credential_provider_config, value::path),
+        bin_dir: read.optional_with_origin(&credential_provider_bin_dir, value::path),
+    };
     let settings = Settings {
         volume: read.one(&volume, "/var/lib/puller".into(), value::path),
         limits: Limits {
@@ -115,6 +123,7 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         docker_configs: read
             .list(&docker_config, value::path)
             .unwrap_or_else(|| docker_configs(environment)),
+        credential_providers: providers.meant(&mut read.problems),
         registries_conf: read.one(&registries_conf, REGISTRIES_CONF.into(), value::path),
         allow_private: Private::of(
             read.list(&allow_private, value::registry_or_all)
@@ -296,6 +305,30 @@ impl Listen {
             address: address.value,
             tls,
         })
+    }
+}
+
+/// The settings of credential providers, which are set together.
+struct Providers {
+    config: Option<Optional<PathBuf>>,
+    bin_dir: Option<Optional<PathBuf>>,
+}
+
+impl Providers {
+    fn meant(self, problems: &mut Vec<String>) -> Option<ProviderFiles> {
+        match (self.config, self.bin_dir) {
+            (Some(config), Some(bin_dir)) => Some(ProviderFiles {
+                config: config.value,
+                bin_dir: bin_dir.value,
+            }),
+            (Some(one), None) | (None, Some(one)) => {
+                problems.push(one.problem(
+                    "credential-provider-config and credential-provider-bin-dir are set together or not at all",
+                ));
+                None
+            }
+            (None, None) => None,
+        }
     }
 }
 

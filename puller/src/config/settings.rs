@@ -49,6 +49,8 @@ pub struct Settings {
     pub certs_dirs: Vec<PathBuf>,
     /// docker `config.json` files, the first one first asked.
     pub docker_configs: Vec<PathBuf>,
+    /// The kubelet's credential provider plugins; `None`: off.
+    pub credential_providers: Option<ProviderFiles>,
     /// Mirrors, blocked registries, short names: containers-registries.conf(5).
     pub registries_conf: PathBuf,
     /// Who may send us to private addresses.
@@ -104,6 +106,15 @@ pub struct ServerTls {
     pub key: PathBuf,
     /// The authorities of the clients' certificates.
     pub client_ca: PathBuf,
+}
+
+/// Where credential provider plugins are.
+#[derive(Debug, Clone, PartialEq, Eq)]
+pub struct ProviderFiles {
+    /// Their config (`CredentialProviderConfig`).
+    pub config: PathBuf,
+    /// The directory of their programs.
+    pub bin_dir: PathBuf,
 }
 
 /// Registries that may send us to private addresses.

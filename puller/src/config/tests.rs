@@ -223,6 +223,23 @@ fn docker_configs_are_those_of_other_tools_that_exist() {
 }
 
 #[test]
+fn credential_providers_are_given_whole() {
+    let both = [
+        "--credential-provider-config=/c.yaml",
+        "--credential-provider-bin-dir=/bin",
+    ];
+    let files = load(&both, &[]).unwrap().credential_providers.unwrap();
+    assert_eq!((files.config, files.bin_dir), ("/c.yaml".into(), "/bin".into()));
+    for one in both {
+        let error = load(&[one], &[]).unwrap_err();
+        assert!(error.contains("set together"), "{error}");
+    }
+    let off = [both[0], "--credential-provider-bin-dir=off"];
+    assert!(load(&off, &[]).is_err());
+    assert_eq!(load(&[], &[]).unwrap().credential_providers, None);
+}
+
+#[test]
 fn private_addresses_are_for_those_named() {
     let some = load(&["--allow-private=a.b,c.d:5000"], &[])
         .unwrap()

@@ -135,7 +135,7 @@ impl Error {
             Self::Io(_) => Exit::Internal,
             Self::Client(error) => match error {
                 Client::InvalidEndpoint { .. } => Exit::Usage,
-                Client::Unreachable { .. } | Client::Unavailable(_) => Exit::Unreachable,
+                Client::Unreachable { .. } | Client::Tls { .. } | Client::Unavailable(_) => Exit::Unreachable,
                 Client::NotFound(_) => Exit::NotFound,
                 Client::InvalidArgument(_) => Exit::Invalid,
                 Client::ResourceExhausted(_) | Client::Unauthenticated(_) => Exit::Refused,

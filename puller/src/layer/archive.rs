@@ -19,6 +19,7 @@ use super::{
     fault::{self, quoted},
 };
 
+mod name;
 mod number;
 mod pax;
 pub(crate) mod sparse;
@@ -106,7 +107,7 @@ impl<S: Stream> Archive<S> {
         self.stream
     }
 
-    /// The next entry; none at the end. An archive ends with a block of zeros or with its last byte.
+    /// The next entry; none at the end. An archive ends with two blocks of zeros or with its last byte.
     pub(crate) fn next(&mut self) -> Result<Option<Entry>, Fault> {
         let mut extensions = Extensions::default();
         let mut header = Header::new_old();
@@ -130,17 +131,26 @@ impl<S: Stream> Archive<S> {
             // A PAX record `size` is the next file's, never another extension header's.
             self.set_data(self.number("size", &header.as_old().size)?)?;
             if typeflag.is_pax_global_extensions() {
-                // Defaults for all that follows: times and comments, of which nothing is taken over.
+                if extensions.any {
+                    return Err(self.malformed("a global header parts an entry from what describes it"));
+                }
+                let body = self.extension(&mut Extensions::default())?;
+                // POSIX and GNU tar apply them to all that follows, archive/tar and so the runtimes do not:
+                // whoever takes a side sees entries that the others don't. Of the rest nothing is taken over.
+                if self.records(&body)?.is_about_entries() {
+                    return Err(
+                        self.malformed("a global header gives names or sizes to the entries after it")
+                    );
+                }
                 continue;
             }
             let body = self.extension(&mut extensions)?;
             if typeflag.is_gnu_longname() {
-                extensions.name = Some(without_nul(body));
+                extensions.name = name::long(&body);
             } else if typeflag.is_gnu_longlink() {
-                extensions.link = Some(without_nul(body));
+                extensions.link = name::long(&body);
             } else {
-                extensions.pax =
-                    Pax::parse(&body).map_err(|problem| self.malformed(format!("PAX records: {problem}")))?;
+                extensions.pax = self.records(&body)?;
             }
         }
     }
@@ -172,9 +182,7 @@ impl<S: Stream> Archive<S> {
             ..
         } = extensions;
         let old = header.as_old();
-        let name = name
-            .or(pax.path)
-            .unwrap_or_else(|| header.path_bytes().into_owned());
+        let name = name.or(pax.path).unwrap_or_else(|| name::of(header));
         let link = || {
             link.or(pax.linkpath)
                 .or_else(|| header.link_name_bytes().map(std::borrow::Cow::into_owned))
@@ -206,10 +214,12 @@ impl<S: Stream> Archive<S> {
         let owned = |field: &[u8]| number::parse(field) != Some(0);
         let owned = pax.uid.unwrap_or_else(|| owned(&old.uid)) || pax.gid.unwrap_or_else(|| owned(&old.gid));
         let stored = match (&kind, pax.size) {
-            (_, Some(size)) if typeflag.as_byte() == DUMPDIR => size,
-            (_, None) if typeflag.as_byte() == DUMPDIR => self.number("size", &old.size)?,
             // Some writers put a link target's length here; no data follows any of these.
-            (Kind::Directory | Kind::Symlink(_) | Kind::HardLink(_) | Kind::Special, _) => 0,
+            (Kind::Directory | Kind::Symlink(_) | Kind::HardLink(_) | Kind::Special, _)
+                if typeflag.as_byte() != DUMPDIR =>
+            {
+                0
+            }
             (_, Some(size)) => size,
             (_, None) => self.number("size", &old.size)?,
         };
@@ -260,7 +270,7 @@ impl<S: Stream> Archive<S> {
         };
         let mut extents = Vec::new();
         self.gnu_extents(&gnu.sparse, &mut extents)?;
-        let mut more = gnu.is_extended();
+        let mut more = gnu.isextended != [0];
         while more {
             bytes += BLOCK as u64;
             self.check_extensions(bytes)?;
@@ -269,7 +279,7 @@ impl<S: Stream> Archive<S> {
                 return Err(cut(&self.layer));
             }
             self.gnu_extents(block.sparse(), &mut extents)?;
-            more = block.is_extended();
+            more = block.isextended != [0];
         }
         Ok(Sparse {
             size: self.number("real size", &gnu.realsize)?,
@@ -278,7 +288,7 @@ impl<S: Stream> Archive<S> {
     }
 
     fn gnu_extents(&self, found: &[tar::GnuSparseHeader], extents: &mut Vec<Extent>) -> Result<(), Fault> {
-        for extent in found.iter().take_while(|extent| !extent.is_empty()) {
+        for extent in found.iter().take_while(|extent| extent.offset[0] != 0) {
             let offset = self.number("sparse offset", &extent.offset)?;
             let len = self.number("sparse length", &extent.numbytes)?;
             extents.push(Extent { offset, len });
@@ -324,6 +334,10 @@ impl<S: Stream> Archive<S> {
             let n = bytes.len();
             self.consume(n);
         }
+    }
+
+    fn records(&self, body: &[u8]) -> Result<Pax, Fault> {
+        Pax::parse(body).map_err(|problem| self.malformed(format!("PAX records: {problem}")))
     }
 
     fn check_extensions(&self, bytes: u64) -> Result<(), Fault> {
@@ -372,7 +386,13 @@ impl<S: Stream> Archive<S> {
             BLOCK => {}
             _ => return Err(cut(&self.layer)),
         }
-        if block.iter().all(|byte| *byte == 0) {
+        let is_zero = |block: &[u8]| block.iter().all(|byte| *byte == 0);
+        if is_zero(block) {
+            let n = read(&mut self.stream, block)?;
+            if !is_zero(&block[..n]) {
+                // Some readers would end here, and never see what follows.
+                return Err(self.malformed("a block of zeros stands alone among its entries"));
+            }
             return Ok(false);
         }
         // The checksum counts its own field as spaces. Some old writers summed signed bytes.
@@ -418,14 +438,6 @@ fn read(stream: &mut impl Stream, buffer: &mut [u8]) -> Result<usize, Fault> {
         filled += n;
     }
     Ok(filled)
-}
-
-/// A long name ends at its first NUL.
-fn without_nul(mut body: Vec<u8>) -> Vec<u8> {
-    if let Some(end) = body.iter().position(|byte| *byte == 0) {
-        body.truncate(end);
-    }
-    body
 }
 
 #[cfg(test)]

@@ -20,7 +20,9 @@ use crate::{
     error::Fault,
 };
 
+mod archive_tar;
 mod build;
+mod dialects;
 mod differential;
 mod entries;
 mod field;

@@ -49,6 +49,8 @@ pub(super) struct Entry {
     new: bool,
     dirty: bool,
     save: bool,
+    /// Something may have become superfluous.
+    collect: bool,
 }
 
 /// A job that runs.
@@ -88,6 +90,7 @@ impl Entry {
             new: true,
             dirty: true,
             save: true,
+            collect: false,
         }
     }
 
@@ -112,6 +115,9 @@ impl Entry {
             in_use,
         };
         let old = self.image.claims.insert(claimant, claim.clone());
+        if let Some(old) = &old {
+            self.let_go(&old.in_use, &claim.in_use);
+        }
         // A mere renewal is not told: a claimant that fetches whenever it is told of a change would
         // be told of its own fetch, for ever. It is not saved either, since after a start nothing
         // ends before claimants have had the time to come back.
@@ -133,13 +139,19 @@ impl Entry {
 
     pub(super) fn release(&mut self, claimant: &str, now: Now) {
         self.expiries.remove(claimant);
-        if self.image.claims.remove(claimant).is_some() {
+        if let Some(claim) = self.image.claims.remove(claimant) {
+            self.let_go(&claim.in_use, &[]);
             self.changed();
             if self.image.claims.is_empty() {
                 self.unclaimed = Some(now.mono);
                 self.image.unclaimed_since = Some(now.wall);
             }
         }
+    }
+
+    /// A claimant no longer reads what it has read: it may have been the last.
+    fn let_go(&mut self, read: &[Digest], still: &[Digest]) {
+        self.collect |= read.iter().any(|digest| !still.contains(digest));
     }
 
     fn is_claimed(&self) -> bool {
@@ -188,9 +200,7 @@ impl Entry {
         let kept = self.superseded.len();
         self.superseded
             .retain(|(at, _)| at.saturating_add(settings.grace_period) > now.mono);
-        if self.superseded.len() < kept {
-            effects.push(Effect::Collect);
-        }
+        self.collect |= self.superseded.len() < kept;
     }
 
     fn cancel(&mut self, now: Now, effects: &mut Vec<Effect>) {
@@ -357,6 +367,9 @@ impl Entry {
             effects.push(Effect::Save {
                 id: self.image.id.clone(),
             });
+        }
+        if std::mem::take(&mut self.collect) {
+            effects.push(Effect::Collect);
         }
     }
 }

@@ -31,6 +31,7 @@ struct World {
     phases: Vec<Phase>,
     told: Vec<Image>,
     deleted: Vec<ImageId>,
+    collections: usize,
 }
 
 impl World {
@@ -49,6 +50,7 @@ impl World {
             phases: vec![],
             told: vec![],
             deleted: vec![],
+            collections: 0,
         }
     }
 
@@ -71,7 +73,8 @@ impl World {
                     self.told.push(*image);
                 }
                 Effect::Delete { id } => self.deleted.push(id),
-                Effect::Save { .. } | Effect::Collect => {}
+                Effect::Collect => self.collections += 1,
+                Effect::Save { .. } => {}
             }
         }
     }

@@ -7,7 +7,10 @@ use crate::{
     domain::{Activity, Digest},
     error::Fault,
     layer::{Inflate, Limits, Summary, Tree, TreeOptions},
-    store::{Blob, TreeDir},
+    store::{
+        Blob, TreeDir,
+        crash::{self, Point},
+    },
 };
 
 /// Layers whose inflating has begun: the one that is being applied, and the next one, so that the
@@ -44,6 +47,7 @@ pub(super) fn unpack(
             }
             Source::File { title, blob } => tree.put_file(&title, blob.reader(Arc::clone(activity)))?,
         }
+        crash::at(Point::LayerApplied);
     }
     Ok((dir, tree.finish()?))
 }

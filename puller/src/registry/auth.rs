@@ -8,7 +8,7 @@ use std::{
     collections::HashMap,
     sync::{
         Arc, Mutex, PoisonError,
-        atomic::{AtomicU64, Ordering},
+        atomic::{AtomicBool, AtomicU64, Ordering},
     },
     time::Instant,
 };
@@ -31,6 +31,10 @@ use crate::{
     error::Fault,
 };
 
+mod lookup;
+
+pub(super) use lookup::Lookup;
+
 /// Sessions that are kept although nobody uses them; more than a node has repositories.
 const MOST_SESSIONS: usize = 1024;
 
@@ -51,6 +55,8 @@ struct Key {
 #[derive(Debug, Default)]
 pub(super) struct Session {
     state: tokio::sync::Mutex<State>,
+    /// Whether the registry has ever wanted credentials here. Before that none are looked up.
+    challenged: AtomicBool,
     /// Flights that have landed: whoever waited for one takes what it brought.
     landed: AtomicU64,
 }
@@ -118,7 +124,7 @@ pub(super) struct Means<'a> {
     pub(super) wire: &'a Wire,
     pub(super) site: &'a Site,
     pub(super) repository: &'a Repository,
-    pub(super) candidates: Vec<Credential>,
+    pub(super) lookup: &'a Lookup<'a>,
 }
 
 impl Sessions {
@@ -200,6 +206,9 @@ impl Session {
     /// # Errors
     /// The renewal failed.
     pub(super) async fn ready(&self, means: &Means<'_>) -> Result<Option<Pass>, Fault> {
+        if !self.challenged.load(Ordering::Acquire) {
+            return Ok(None);
+        }
         let demand = {
             let state = self.after_others(means).await?;
             match (&state.pass, &state.demand) {
@@ -229,6 +238,7 @@ impl Session {
         challenges: &[Challenge],
         tried: &mut Tried,
     ) -> Result<Option<Pass>, Fault> {
+        self.challenged.store(true, Ordering::Release);
         let own_scope = pull_scope(means.repository);
         let mut want = Want {
             demand,
@@ -243,7 +253,7 @@ impl Session {
             } else if let Some(wider) = wider.filter(|_| pass.renewable && !tried.widened) {
                 tried.widened = true;
                 want.scope = wider;
-            } else if pass.turn + 1 < means.candidates.len() {
+            } else if pass.turn + 1 < means.lookup.credentials().await?.len() {
                 want.turn = pass.turn + 1;
                 *tried = Tried::default();
             } else {
@@ -265,7 +275,8 @@ impl Session {
         tried: &mut Tried,
     ) -> Result<Option<Pass>, Fault> {
         let demand = self.state.lock().await.demand.clone();
-        let (Some(demand), true) = (demand, used.turn + 1 < means.candidates.len()) else {
+        let candidates = means.lookup.credentials().await?.len();
+        let (Some(demand), true) = (demand, used.turn + 1 < candidates) else {
             return Ok(None);
         };
         *tried = Tried {
@@ -303,11 +314,12 @@ impl Session {
             ..
         } = means.repository;
         let seen = self.landed.load(Ordering::Acquire);
+        let candidates = means.lookup.credentials().await?;
         let mut state = {
             let _wait = activity.waiting_for(format!("authorisation for {registry}/{path}"));
             self.state.lock().await
         };
-        state.adopt(&means.candidates);
+        state.adopt(candidates);
         match &state.failure {
             Some(failure) if self.landed.load(Ordering::Acquire) != seen => Err(failure.clone()),
             _ => Ok(state),
@@ -367,7 +379,7 @@ async fn make(means: &Means<'_>, want: &Want<'_>, number: u64) -> Result<Pass, F
     };
     let activity = &means.repository.activity;
     let mut refusal = None;
-    let candidates: Vec<_> = match means.candidates.as_slice() {
+    let candidates: Vec<_> = match means.lookup.credentials().await? {
         [] => vec![None],
         some => some.iter().map(Some).collect(),
     };

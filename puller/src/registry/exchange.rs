@@ -14,14 +14,14 @@ use oci_client::manifest::{
 
 use super::{
     Repository,
-    auth::{Demand, Means, Sessions, Tried},
+    auth::{Demand, Lookup, Means, Sessions, Tried},
     challenge::{self, Challenge},
     fault,
-    keyring::{Credential, Found, Keyring},
+    keyring::Keyring,
     pause::Pauses,
     scheme::Schemes,
     settings::Settings,
-    site::{self, Site},
+    site::Site,
     wire::{Answer, Call, Wire},
 };
 use crate::{
@@ -191,22 +191,12 @@ impl Exchange {
         repository: &Repository,
         question: &Question<'_>,
     ) -> Result<Answer, Failure> {
-        let Found {
-            credentials,
-            problems,
-        } = {
-            let Repository { registry, path, .. } = repository;
-            let _wait = repository
-                .activity
-                .waiting_for(format!("credentials for {registry}/{path}"));
-            let found = self.keyring.lookup(&repository.scope, registry, path).await;
-            found.ok_or_else(|| awaits_values(repository))?
-        };
-        let answered = self.ask_with(site, repository, question, credentials).await;
+        let lookup = Lookup::new(&self.keyring, repository)?;
+        let answered = self.ask_with(site, repository, question, &lookup).await;
         answered.map_err(|mut failure| {
             if failure.fault.reason.is_refusal() {
-                self.keyring.refused(&repository.registry);
-                for problem in problems {
+                self.keyring.refused(&repository.registry, &repository.path);
+                for problem in lookup.problems() {
                     failure.fault.happened.push_str(&format!("; {problem}"));
                 }
             }
@@ -214,21 +204,21 @@ impl Exchange {
         })
     }
 
-    /// The same with these credentials, and once more where a storage refuses a link that the registry
-    /// gave.
+    /// The same with credentials that are looked up once they are wanted, and once more where a storage
+    /// refuses a link that the registry gave.
     async fn ask_with(
         &self,
         site: &Site,
         repository: &Repository,
         question: &Question<'_>,
-        candidates: Vec<Credential>,
+        lookup: &Lookup<'_>,
     ) -> Result<Answer, Failure> {
         let session = self.sessions.of(repository);
         let means = Means {
             wire: &self.wire,
             site,
             repository,
-            candidates,
+            lookup,
         };
         let mut call = Call {
             method: question.method.clone(),
@@ -379,22 +369,4 @@ fn is_challenge(status: StatusCode, challenges: &[Challenge]) -> bool {
 /// has, and 401, 404 or 410 at some.
 fn may_be_expired(status: StatusCode) -> bool {
     matches!(status.as_u16(), 400 | 401 | 403 | 404 | 410)
-}
-
-fn awaits_values(repository: &Repository) -> Fault {
-    let Repository {
-        registry,
-        path,
-        scope,
-        ..
-    } = repository;
-    Fault::new(
-        Reason::Unauthorized,
-        format!("{registry}/{path}"),
-        format!(
-            "{} are not here; they are kept in memory only",
-            site::whose(scope)
-        ),
-        "waits for a Fetch that brings them",
-    )
 }

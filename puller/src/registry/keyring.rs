@@ -6,31 +6,40 @@
 
 use std::{
     collections::HashMap,
-    fs,
     path::PathBuf,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
 };
 
-use super::stamp::Stamp;
+use futures_util::future::join_all;
+
 use crate::domain::Scope;
 
+mod answers;
 pub(crate) mod config;
+mod files;
 mod glob;
 mod helper;
+mod key;
 mod process;
+pub(crate) mod provider;
 
 pub(super) use config::Credential;
 pub use config::InvalidConfig;
+pub use files::CredentialProviders;
+pub use provider::InvalidProviders;
 
+use answers::{Answers, Asked, Given};
 use config::Config;
+use files::Files;
 use helper::Helpers;
 
 /// The credentials of all scopes.
 #[derive(Debug)]
 pub struct Keyring {
-    files: Mutex<Vec<File>>,
+    files: Files,
     scopes: Mutex<HashMap<Scope, Arc<Config>>>,
     helpers: Helpers,
+    answers: Answers,
 }
 
 /// What was found for a repository.
@@ -38,19 +47,8 @@ pub struct Keyring {
 pub(super) struct Found {
     /// The credentials, the most specific first; none: it is asked anonymously.
     pub(super) credentials: Vec<Credential>,
-    /// What credential helpers failed with, for people.
+    /// What programs failed with, for people.
     pub(super) problems: Vec<String>,
-}
-
-/// One of the daemon's own files, as it was when last read.
-#[derive(Debug)]
-struct File {
-    path: PathBuf,
-    /// `None`: it wasn't there.
-    stamp: Option<Stamp>,
-    /// Its stamp when somebody last looked for changes.
-    seen: Option<Stamp>,
-    config: Arc<Config>,
 }
 
 impl Keyring {
@@ -58,16 +56,19 @@ impl Keyring {
     /// (yet): they are read again whenever they change. Where two say something of the same place, the
     /// earlier file goes first.
     pub fn new(files: impl IntoIterator<Item = PathBuf>) -> Self {
-        let files = files.into_iter().map(|path| File {
-            seen: Stamp::of(&path).ok().flatten(),
-            path,
-            stamp: None,
-            config: Arc::default(),
-        });
+        Self::with_providers(files, None)
+    }
+
+    /// The same with credential providers.
+    pub fn with_providers(
+        files: impl IntoIterator<Item = PathBuf>,
+        providers: Option<CredentialProviders>,
+    ) -> Self {
         Self {
-            files: Mutex::new(files.collect()),
+            files: Files::new(files, providers),
             scopes: Mutex::default(),
             helpers: Helpers::default(),
+            answers: Answers::default(),
         }
     }
 
@@ -80,7 +81,8 @@ impl Keyring {
         if scope.is_daemon() {
             return Err(InvalidConfig::daemon_scope());
         }
-        let mut config = Config::parse(config)?;
+        // What of it is ignored are helpers, which are never run from here anyway.
+        let (mut config, _) = Config::parse(config)?;
         // Whoever may fetch may not choose what the daemon runs.
         if config.drop_helpers() {
             tracing::warn!(
@@ -88,7 +90,7 @@ impl Keyring {
                 "credential helpers (credsStore, credHelpers) that come by Fetch are never run"
             );
         }
-        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut scopes = self.scopes();
         let differs = scopes.get(scope).is_none_or(|old| **old != config);
         if differs {
             scopes.insert(scope.clone(), Arc::new(config));
@@ -98,100 +100,78 @@ impl Keyring {
 
     /// Drops the values of a named scope.
     pub fn forget(&self, scope: &Scope) {
-        let mut scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-        scopes.remove(scope);
+        self.scopes().remove(scope);
     }
 
     /// Whether the values of a scope are here. The daemon's always are.
     pub fn has(&self, scope: &Scope) -> bool {
-        let scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-        scope.is_daemon() || scopes.contains_key(scope)
+        scope.is_daemon() || self.scopes().contains_key(scope)
     }
 
     /// Whether a file of the daemon's own has changed since this was last asked. It looks at the files'
-    /// stamps only, and reads nothing.
+    /// stamps only, and reads nothing; it may block.
     pub fn files_have_changed(&self) -> bool {
-        let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-        let mut changed = false;
-        for file in files.iter_mut() {
-            let stamp = Stamp::of(&file.path).ok().flatten();
-            changed |= stamp != file.seen;
-            file.seen = stamp;
-        }
-        changed
+        self.files.have_changed()
     }
 
-    /// What a scope has for a repository: what credential helpers give goes before what is written in
-    /// files. `None`: the values of the scope are not here, so that nothing may be asked.
+    /// What a scope has for a repository: what credential helpers give goes before what files and
+    /// credential providers have. Programs are run for it, so it is asked for only once somebody wants
+    /// credentials. `None`: the values of the scope are not here, so that nothing may be asked.
     pub(super) async fn lookup(&self, scope: &Scope, registry: &str, repository: &str) -> Option<Found> {
-        let configs = self.configs(scope)?;
-        let mut found = Found {
-            credentials: Vec::new(),
-            problems: Vec::new(),
+        if !scope.is_daemon() {
+            let config = Arc::clone(self.scopes().get(scope)?);
+            return Some(Found {
+                credentials: config::candidates(&[config], registry, repository),
+                problems: Vec::new(),
+            });
+        }
+        let own = self.files.read().await;
+        let asked = Asked {
+            registry,
+            repository,
+            version: own.version,
         };
-        for name in configs.iter().filter_map(|config| config.helper(registry)) {
-            match self.helpers.get(name, registry).await {
-                Ok(credential) => found.credentials.extend(credential),
-                Err(problem) => found.problems.push(problem),
+        let helpers = own.configs.iter().filter_map(|config| config.helper(registry));
+        let helpers = helpers.map(async |name| {
+            let program = &format!("credential helper {name}");
+            let ask = || self.helpers.ask(name, registry);
+            self.answers.get(program, asked, ask).await
+        });
+        let providers = own
+            .providers
+            .matching(registry, repository)
+            .map(async |provider| {
+                let program = &format!("credential provider {}", provider.name);
+                let ask = || own.providers.ask(provider, registry, repository);
+                self.answers.get(program, asked, ask).await
+            });
+        let (by_helpers, by_providers) = tokio::join!(join_all(helpers), join_all(providers));
+
+        let mut problems = Vec::new();
+        let mut good = |answers: Vec<Given>| -> Vec<_> {
+            let good = |given: Given| given.map_err(|problem| problems.push(problem)).ok();
+            answers.into_iter().filter_map(good).collect()
+        };
+        let mut credentials = config::candidates(&good(by_helpers), registry, repository);
+        let rest = [own.configs.clone(), good(by_providers)].concat();
+        for credential in config::candidates(&rest, registry, repository) {
+            if !credentials.contains(&credential) {
+                credentials.push(credential);
             }
         }
-        for credential in config::candidates(&configs, registry, repository) {
-            if !found.credentials.contains(&credential) {
-                found.credentials.push(credential);
-            }
-        }
-        Some(found)
-    }
-
-    /// A registry has refused what was found: helpers are asked again.
-    pub(super) fn refused(&self, registry: &str) {
-        self.helpers.refused(registry);
-    }
-
-    fn configs(&self, scope: &Scope) -> Option<Vec<Arc<Config>>> {
-        Some(if scope.is_daemon() {
-            let mut files = self.files.lock().unwrap_or_else(PoisonError::into_inner);
-            files.iter_mut().map(|file| Arc::clone(file.refresh())).collect()
-        } else {
-            let scopes = self.scopes.lock().unwrap_or_else(PoisonError::into_inner);
-            vec![Arc::clone(scopes.get(scope)?)]
+        Some(Found {
+            credentials,
+            problems,
         })
     }
-}
 
-impl File {
-    /// The file's config as it is now.
-    fn refresh(&mut self) -> &Arc<Config> {
-        let stamp = match Stamp::of(&self.path) {
-            Ok(stamp) => stamp,
-            Err(error) => {
-                tracing::warn!(file = %self.path.display(), %error, "cannot look at a file with credentials");
-                return &self.config;
-            }
-        };
-        if stamp == self.stamp {
-            return &self.config;
-        }
-        // Taken before the file is read: if it changes in between, it is read once more.
-        self.stamp = stamp;
-        if stamp.is_none() {
-            tracing::info!(file = %self.path.display(), "a file with credentials is gone");
-            self.config = Arc::default();
-            return &self.config;
-        }
-        let read = fs::read(&self.path).map_err(|error| error.to_string());
-        match read.and_then(|bytes| Config::parse(&bytes).map_err(|error| error.to_string())) {
-            Ok(config) => self.config = Arc::new(config),
-            // A file is often seen while somebody writes it; what it held is better than nothing.
-            Err(problem) => {
-                tracing::warn!(
-                    file = %self.path.display(),
-                    problem,
-                    "cannot use a file with credentials; going on with what it held before"
-                );
-            }
-        }
-        &self.config
+    /// A registry has refused what was found for a repository: programs are asked again.
+    pub(super) fn refused(&self, registry: &str, repository: &str) {
+        self.answers.refused(registry, repository);
+    }
+
+    fn scopes(&self) -> MutexGuard<'_, HashMap<Scope, Arc<Config>>> {
+        self.scopes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 

@@ -41,7 +41,11 @@ pub use self::{
     reader::{BlobReader, READ_SIZE},
     writer::BlobWriter,
 };
-use super::{files::lock, volume::Volume};
+use super::{
+    crash::{self, Point},
+    files::lock,
+    volume::Volume,
+};
 use crate::{
     domain::{Digest, Digester, Reason},
     error::Fault,
@@ -132,6 +136,7 @@ impl Blob {
             flags,
             Mode::RUSR | Mode::WUSR,
         )?;
+        crash::at(Point::BlobCreated);
         Ok(Self {
             volume: Arc::clone(volume),
             digest: digest.clone(),
@@ -211,6 +216,9 @@ impl Blob {
             }
         }
         prefix.scanned = true;
+        if length > 0 {
+            crash::at(Point::BlobHashedAgain);
+        }
         Ok(())
     }
 
@@ -218,6 +226,7 @@ impl Blob {
     fn append(&self, prefix: &mut Prefix, pieces: &[Bytes]) -> Result<(), Fault> {
         self.write_all(prefix.offset, pieces)
             .map_err(|error| Fault::volume(format!("write layer {}", self.digest), &error))?;
+        crash::at(Point::BlobWritten);
         self.advance(prefix, pieces);
         Ok(())
     }
@@ -256,12 +265,14 @@ impl Blob {
 
     /// Compares the whole with the digest; what is not right is thrown away. Blocks.
     fn verify(&self, prefix: &mut Prefix) -> Result<(), Fault> {
+        crash::at(Point::BlobComplete);
         let found = prefix.digester.clone().finish();
         let fault = if prefix.offset != self.size {
             self.mismatch(format!("it has {} bytes instead of {}", prefix.offset, self.size))
         } else if found != self.digest {
             self.mismatch(format!("its {} bytes have the digest {found}", self.size))
         } else {
+            crash::at(Point::BlobVerified);
             lock(&self.state).verified = true;
             self.changed.notify_all();
             self.done.notify_waiters();
@@ -285,7 +296,9 @@ impl Blob {
         prefix.digester = Digester::new(self.digest.algorithm());
         self.file
             .set_len(0)
-            .map_err(|error| Fault::volume(format!("empty the file of layer {}", self.digest), &error))
+            .map_err(|error| Fault::volume(format!("empty the file of layer {}", self.digest), &error))?;
+        crash::at(Point::BlobEmptied);
+        Ok(())
     }
 
     fn mismatch(&self, happened: String) -> Fault {
@@ -321,6 +334,7 @@ impl Drop for Blob {
                     .trash
                     .put_open(&self.volume.dirs.blobs, &name, Arc::clone(&self.file))
             });
+        crash::at(Point::BlobDiscarded);
         if let Err(error) = removed {
             tracing::warn!(digest = %self.digest, %error, "a layer's file stays until the next collection");
         }

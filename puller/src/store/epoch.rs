@@ -2,7 +2,10 @@
 
 use std::{io, os::fd::OwnedFd};
 
-use super::files;
+use super::{
+    crash::{self, Point},
+    files,
+};
 
 /// Both hold the epoch; one is enough. Neither can be torn, but a volume can be damaged.
 const COPIES: [&str; 2] = ["epoch.copy", "epoch"];
@@ -39,6 +42,7 @@ pub(super) fn raise(private: &OwnedFd, known: bool, now: u64) -> io::Result<u64>
             rustix::fs::renameat(private, name, private, format!("{name}.{epoch}.bad"))?;
         }
         files::replace(private, name, epoch.to_string().as_bytes())?;
+        crash::at(Point::EpochCopyRaised);
     }
     Ok(epoch)
 }

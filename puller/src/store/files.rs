@@ -4,6 +4,7 @@ use std::{
     fs::File,
     io::{self, Read, Write},
     os::fd::{AsFd, OwnedFd},
+    path::Path,
     sync::{
         Mutex, MutexGuard, PoisonError,
         atomic::{AtomicU64, Ordering::Relaxed},
@@ -14,6 +15,8 @@ use rustix::{
     fs::{AtFlags, CWD, Dir, FileType, Mode, OFlags},
     io::Errno,
 };
+
+use super::crash::{self, Point};
 
 /// Ends the name of a file that is being written. It is no part of any finished file's name.
 pub(super) const TEMPORARY: &str = ".new";
@@ -36,8 +39,28 @@ pub(super) fn unique() -> u64 {
     NEXT.fetch_add(1, Relaxed)
 }
 
+/// Makes the volume's root and the directories above it where they are missing, each durable in the one
+/// that it is in.
+pub(super) fn make_root(path: &Path) -> io::Result<()> {
+    // A relative path ends with the empty one, which stands for the current directory.
+    let missing: Vec<_> = path
+        .ancestors()
+        .take_while(|dir| !dir.as_os_str().is_empty() && !dir.exists())
+        .collect();
+    std::fs::create_dir_all(path)?;
+    for parent in missing.into_iter().filter_map(Path::parent) {
+        let parent = if parent.as_os_str().is_empty() {
+            Path::new(".")
+        } else {
+            parent
+        };
+        rustix::fs::fsync(open_root(parent)?)?;
+    }
+    Ok(())
+}
+
 /// Opens the volume's root, which may be reached through a link.
-pub(super) fn open_root(path: &std::path::Path) -> io::Result<OwnedFd> {
+pub(super) fn open_root(path: &Path) -> io::Result<OwnedFd> {
     Ok(rustix::fs::openat(
         CWD,
         path,
@@ -128,18 +151,14 @@ fn odd(what: &str) -> io::Error {
 /// Replaces a file, durably: after a crash it is the old one or the new one, and once this has returned,
 /// the new one.
 pub(super) fn replace(dir: impl AsFd, name: &str, bytes: &[u8]) -> io::Result<()> {
-    let temporary = format!("{name}.{}{TEMPORARY}", unique());
-    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
-    let write = || {
-        let mut file = File::from(rustix::fs::openat(
-            &dir,
-            &temporary,
-            flags,
-            Mode::RUSR | Mode::WUSR,
-        )?);
+    let (temporary, mut file) = temporary(&dir, name)?;
+    let mut write = || {
         file.write_all(bytes)?;
+        crash::at(Point::FileWritten);
         file.sync_all()?;
+        crash::at(Point::FileSynced);
         rustix::fs::renameat(&dir, &temporary, &dir, name)?;
+        crash::at(Point::FileRenamed);
         rustix::fs::fsync(&dir)?;
         Ok(())
     };
@@ -147,6 +166,20 @@ pub(super) fn replace(dir: impl AsFd, name: &str, bytes: &[u8]) -> io::Result<()
         // Best effort: the next start removes what stays.
         let _ = rustix::fs::unlinkat(&dir, &temporary, AtFlags::empty());
     })
+}
+
+/// A new file to become `name`. Numbers begin anew with each process, so what a dead one has left may have
+/// the name that comes next.
+fn temporary(dir: impl AsFd, name: &str) -> io::Result<(String, File)> {
+    let flags = OFlags::WRONLY | OFlags::CREATE | OFlags::EXCL | OFlags::NOFOLLOW | OFlags::CLOEXEC;
+    loop {
+        let temporary = format!("{name}.{}{TEMPORARY}", unique());
+        match rustix::fs::openat(&dir, &temporary, flags, Mode::RUSR | Mode::WUSR) {
+            Ok(file) => return Ok((temporary, File::from(file))),
+            Err(Errno::EXIST) => {}
+            Err(error) => return Err(error.into()),
+        }
+    }
 }
 
 /// Removes files, durably. Those that are not there are fine.
@@ -157,6 +190,7 @@ pub(super) fn remove<'a>(dir: impl AsFd, names: impl IntoIterator<Item = &'a str
             Err(error) => return Err(error.into()),
         }
     }
+    crash::at(Point::FilesUnlinked);
     rustix::fs::fsync(dir)?;
     Ok(())
 }
@@ -176,6 +210,19 @@ mod tests {
         assert_eq!(names(&dir).unwrap(), [c"x".to_owned()]);
         remove(&dir, ["x", "y"]).unwrap();
         assert_eq!(read(&dir, "x", 10).unwrap(), None);
+    }
+
+    #[test]
+    fn what_a_dead_process_was_writing_is_in_nobodys_way() {
+        let root = tempfile::tempdir().unwrap();
+        let dir = open_root(root.path()).unwrap();
+        let next = unique() + 1;
+        // Other tests take numbers too, but not that many.
+        for number in next..next + 1_000 {
+            std::fs::write(root.path().join(format!("x.{number}{TEMPORARY}")), "half").unwrap();
+        }
+        replace(&dir, "x", b"whole").unwrap();
+        assert_eq!(read(&dir, "x", 10).unwrap().as_deref(), Some(&b"whole"[..]));
     }
 
     #[test]

@@ -12,6 +12,7 @@ use jiff::Timestamp;
 use rustix::fs::{FileType, Mode};
 
 use super::{
+    crash::{self, Point},
     files::{self, lock},
     records,
     tree::TreeDir,
@@ -113,12 +114,14 @@ impl Volume {
         if let Some(old) = self.content(&name) {
             return Ok(old);
         }
+        crash::at(Point::TreeUnpacked);
         let begun = Instant::now();
         // By the tree's own handle: it was opened before the first byte was written, so that a write
         // which failed later, in the background, is reported here and to nobody else instead.
         rustix::fs::syncfs(&tree)
             .map_err(|error| Fault::volume("write the unpacked image to the volume", &error.into()))?;
         let sync = begun.elapsed();
+        crash::at(Point::TreeSynced);
         self.publish_synced(tree, &name, record, sync)
             .map_err(|error| Fault::volume(format!("publish content/{name}"), &error))
     }
@@ -140,6 +143,7 @@ impl Volume {
         self.trash.put(&self.dirs.content, &cname)?;
         rustix::fs::renameat(&self.dirs.trees, tree.name(), &self.dirs.content, &cname)?;
         tree.keep();
+        crash::at(Point::TreeRenamed);
         let record = Content {
             published: Timestamp::now(),
             sync,
@@ -148,6 +152,7 @@ impl Volume {
         let finish = || {
             rustix::fs::fchmod(&tree, MODE_PUBLISHED)?;
             rustix::fs::fsync(&self.dirs.content)?;
+            crash::at(Point::RenameSynced);
             files::replace(
                 &self.dirs.contents,
                 &records::file_name(name),
@@ -163,6 +168,7 @@ impl Volume {
             }
             return Err(error);
         }
+        crash::at(Point::ContentRecorded);
         let mut contents = lock(&self.contents);
         contents.now += 1;
         let touched = contents.now;
@@ -215,9 +221,11 @@ impl Volume {
             let files: Vec<_> = names.iter().map(|name| records::file_name(name)).collect();
             // Durable before a tree moves: a record must not come back without its tree.
             files::remove(&self.dirs.contents, files.iter().map(String::as_str))?;
+            crash::at(Point::ContentForgotten);
             for name in names {
                 self.trash
                     .put(&self.dirs.content, &CString::new(name.as_str())?)?;
+                crash::at(Point::ContentTrashed);
             }
             Ok(())
         };

@@ -9,7 +9,11 @@ use std::{
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use serde_json::value::RawValue;
 
-use super::{files, trash::Trash};
+use super::{
+    crash::{self, Point},
+    files,
+    trash::Trash,
+};
 use crate::domain::Digest;
 
 /// Version of a record's form. A newer one is set aside, since its meaning can't be known.
@@ -126,6 +130,7 @@ impl SetAside<'_> {
             "something on the volume does not hold; it is set aside"
         );
         rustix::fs::renameat(from, name, self.dir, &new)?;
+        crash::at(Point::RecordSetAside);
         self.count += 1;
         Ok(())
     }

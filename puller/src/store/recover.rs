@@ -5,6 +5,7 @@ use std::{collections::HashMap, ffi::CString, io};
 use rustix::fs::FileType;
 
 use super::{
+    crash::{self, Point},
     files,
     publish::MODE_PUBLISHED,
     record::ImageRecord,
@@ -50,7 +51,9 @@ pub(super) fn recover(dirs: &Dirs, trash: &Trash, epoch: u64) -> io::Result<Reco
         found.removed += 1;
     }
     found.removed += clean_blobs(dirs, trash)?;
+    crash::at(Point::LeftoversTrashed);
     let contents = contents(dirs, trash, &mut aside, &mut found.removed)?;
+    crash::at(Point::ContentsChecked);
     let images = records::load(
         &dirs.images,
         |image: &ImageRecord| image.id().to_string(),

@@ -22,7 +22,10 @@ use rustix::{
     io::Errno,
 };
 
-use super::files::{self, lock};
+use super::{
+    crash::{self, Point},
+    files::{self, lock},
+};
 
 /// Read-only directories can't be emptied by their owner, unless that is root.
 const REMOVABLE: Mode = Mode::RWXU;
@@ -169,7 +172,10 @@ impl Shared {
                     continue;
                 }
                 match self.delete(entry.file_name()) {
-                    Ok(()) => progress = true,
+                    Ok(()) => {
+                        crash::at(Point::TrashDeleted);
+                        progress = true;
+                    }
                     Err(error) => failed = failed.and(Err(error)),
                 }
                 if self.stop.load(Relaxed) {
@@ -203,7 +209,10 @@ impl Shared {
             }
             match rustix::fs::unlinkat(&dir, child, AtFlags::REMOVEDIR) {
                 Ok(()) => {}
-                Err(Errno::NOTEMPTY | Errno::EXIST) => self.take(&dir, child, REMOVABLE)?,
+                Err(Errno::NOTEMPTY | Errno::EXIST) => {
+                    self.take(&dir, child, REMOVABLE)?;
+                    crash::at(Point::TrashFlattened);
+                }
                 Err(error) => return Err(error.into()),
             }
             if self.stop.load(Relaxed) {
@@ -222,7 +231,9 @@ impl Shared {
             Some(_) => {}
         }
         let new = format!("{}-{}", self.epoch, files::unique());
-        Ok(rustix::fs::renameat(from, name, &self.dir, new)?)
+        rustix::fs::renameat(from, name, &self.dir, new)?;
+        crash::at(Point::Trashed);
+        Ok(())
     }
 }
 

@@ -10,6 +10,7 @@ use std::{
 use rustix::fs::Mode;
 
 use super::{
+    crash::{self, Point},
     files::{self, lock},
     volume::Volume,
 };
@@ -42,6 +43,7 @@ impl Volume {
             made.inspect_err(|_| {
                 lock(&self.trees).remove(&cname);
             })
+            .inspect(|_| crash::at(Point::TreeMade))
             .map(|root| (cname, root))
         };
         let (name, root) =

@@ -15,6 +15,7 @@ use rustix::fs::Mode;
 
 use super::{
     blob::Blob,
+    crash::{self, Point},
     epoch,
     files::{self, lock},
     lock,
@@ -115,7 +116,8 @@ impl Volume {
         if options.reserve_percent >= 100 {
             return Err(problem("a reserve of 100 % leaves nothing to use".into()));
         }
-        std::fs::create_dir_all(root).map_err(failed("make it"))?;
+        crash::arm()?;
+        files::make_root(root).map_err(failed("make it"))?;
         let (dirs, trash) = Dirs::open(root).map_err(failed("make its directories"))?;
         let lock = lock::take(&dirs.private, root)?;
         let known = check_format(&dirs.private).map_err(failed("read or write private/format"))?;
@@ -134,9 +136,11 @@ impl Volume {
         if known != Some(FORMAT) {
             files::replace(&dirs.private, FORMAT_FILE, FORMAT.to_string().as_bytes())
                 .map_err(failed("write private/format"))?;
+            crash::at(Point::FormatWritten);
         }
         let trash = Trash::start(trash, epoch).map_err(failed("start a thread"))?;
         let recovered = recover::recover(&dirs, &trash, epoch).map_err(failed("put it in order"))?;
+        crash::at(Point::Recovered);
         let contents = recovered
             .contents
             .iter()
@@ -169,7 +173,9 @@ impl Volume {
         let id = image.id();
         records::encode(image)
             .and_then(|bytes| files::replace(&self.dirs.images, &records::file_name(&id.to_string()), &bytes))
-            .map_err(|error| Fault::volume(format!("write the record of image {id}"), &error))
+            .map_err(|error| Fault::volume(format!("write the record of image {id}"), &error))?;
+        crash::at(Point::ImageRecorded);
+        Ok(())
     }
 
     /// Removes an Image's record, durably. Blocks. One that is not there is fine.
@@ -178,7 +184,9 @@ impl Volume {
     /// The volume failed.
     pub fn remove_image(&self, id: &ImageId) -> Result<(), Fault> {
         files::remove(&self.dirs.images, [records::file_name(&id.to_string()).as_str()])
-            .map_err(|error| Fault::volume(format!("remove the record of image {id}"), &error))
+            .map_err(|error| Fault::volume(format!("remove the record of image {id}"), &error))?;
+        crash::at(Point::ImageForgotten);
+        Ok(())
     }
 
     /// Removes what is neither kept nor in use: layers without a live [`Blob`], and contents that
@@ -193,6 +201,7 @@ impl Volume {
         keep_contents: &HashSet<String>,
     ) -> Result<Collected, Fault> {
         let contents = self.collect_contents(mark, keep_contents)?;
+        crash::at(Point::ContentsCollected);
         let blobs = self
             .collect_blobs(keep_blobs)
             .and_then(|blobs| self.collect_trees().map(|()| blobs))
@@ -215,6 +224,7 @@ impl Volume {
             });
             if !wanted {
                 self.trash.put(&self.dirs.blobs, &name)?;
+                crash::at(Point::BlobCollected);
                 removed += 1;
             }
         }
@@ -254,6 +264,7 @@ impl Dirs {
             private,
         };
         // So that a record which says that something is there does not outlive the directory it is in.
+        crash::at(Point::DirsMade);
         for dir in [&records, &dirs.private, &dirs.root] {
             rustix::fs::fsync(dir)?;
         }

@@ -1,7 +1,8 @@
-//! The daemon's own credentials: helpers are run, and a file that is corrected is used at once.
+//! The daemon's own credentials: helpers are run once they are needed, and a file that is corrected is
+//! used at once.
 
 use crate::credentials::next_retry;
-use std::{fs, os::unix::fs::PermissionsExt as _, time::SystemTime};
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path, time::SystemTime};
 
 use puller_tests::{
     image::{Image, Layer},
@@ -14,30 +15,75 @@ fn image() -> Image {
     Image::new().layer(Layer::gzip().file("secret", "sauce"))
 }
 
+/// A program that is this shell script; each run leaves a line in `runs` beside it.
+pub(crate) fn program(path: &Path, script: &str) {
+    let text = format!("#!/bin/sh\necho run >> \"$(dirname \"$0\")/runs\"\n{script}\n");
+    fs::write(path, text).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+/// How often the programs of a directory ran.
+pub(crate) fn runs(directory: &Path) -> usize {
+    fs::read_to_string(directory.join("runs")).map_or(0, |runs| runs.lines().count())
+}
+
+/// A puller with a config and a helper, `vault`, that is this script.
+async fn with_helper(directory: &Path, script: &str, config: &serde_json::Value) -> Puller {
+    program(&directory.join("docker-credential-vault"), script);
+    let file = directory.join("config.json");
+    fs::write(&file, config.to_string()).unwrap();
+    let path = std::env::var("PATH").unwrap_or_default();
+    Puller::start()
+        .flag("--docker-config", file.to_str().unwrap())
+        .environment("PATH", format!("{}:{path}", directory.display()))
+        .await
+}
+
 #[tokio::test]
 async fn a_helper_gives_the_password() {
     let registry = ScriptedRegistry::start().auth(Auth::basic("user", "right")).await;
     let reference = registry.hold("team/app:v1", image());
     let directory = tempfile::tempdir().unwrap();
-    let helper = directory.path().join("docker-credential-vault");
-    fs::write(
-        &helper,
-        "#!/bin/sh\necho '{\"Username\":\"user\",\"Secret\":\"right\"}'\n",
-    )
-    .unwrap();
-    fs::set_permissions(&helper, fs::Permissions::from_mode(0o755)).unwrap();
-    let config = directory.path().join("config.json");
-    let helpers = json!({ "credHelpers": { registry.host(): "vault" } });
-    fs::write(&config, helpers.to_string()).unwrap();
-    let path = std::env::var("PATH").unwrap_or_default();
-    let puller = Puller::start()
-        .flag("--docker-config", config.to_str().unwrap())
-        .environment("PATH", format!("{}:{path}", directory.path().display()))
-        .await;
+    let config = json!({ "credHelpers": { registry.host(): "vault" }, "credsStore": ["of a wrong type"] });
+    let script = r#"echo '{"Username":"user","Secret":"right"}'"#;
+    let puller = with_helper(directory.path(), script, &config).await;
 
     let image = puller.pull(&reference).await;
     assert_eq!(image.phase(), Phase::Unpacked);
-    assert!(!puller.log().contains("right"), "the password is in the log");
+    let log = puller.log();
+    assert!(!log.contains("right"), "the password is in the log");
+    assert!(
+        log.contains("credsStore"),
+        "nothing is said of what is ignored: {log}"
+    );
+}
+
+#[tokio::test]
+async fn no_helper_is_asked_for_a_public_image() {
+    let registry = ScriptedRegistry::start().await;
+    let reference = registry.hold("team/app:v1", image());
+    let directory = tempfile::tempdir().unwrap();
+    let puller = with_helper(directory.path(), "sleep 600", &json!({ "credsStore": "vault" })).await;
+    let image = puller.pull(&reference).await;
+    assert_eq!(image.phase(), Phase::Unpacked);
+    assert_eq!(runs(directory.path()), 0);
+}
+
+#[tokio::test]
+async fn a_helper_that_hangs_costs_its_wait_once() {
+    let registry = ScriptedRegistry::start().auth(Auth::basic("user", "right")).await;
+    let layers = |n: &str| image().layer(Layer::gzip().file(n, "x"));
+    let references = ["team/app:v1", "team/other:v1"].map(|name| registry.hold(name, layers(name)));
+    let directory = tempfile::tempdir().unwrap();
+    let config = json!({
+        "credsStore": "vault",
+        "auths": { registry.host(): { "username": "user", "password": "right" } },
+    });
+    let puller = with_helper(directory.path(), "sleep 600", &config).await;
+    for reference in &references {
+        assert_eq!(puller.pull(reference).await.phase(), Phase::Unpacked);
+    }
+    assert_eq!(runs(directory.path()), 1);
 }
 
 #[tokio::test]

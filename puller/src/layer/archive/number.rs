@@ -7,14 +7,13 @@ pub(super) fn parse(field: &[u8]) -> Option<u64> {
     }
     // Some writers put NULs or spaces before the digits. Other readers skip both, and so must we, or they
     // would see another size than we do.
-    let padding = |byte: &u8| *byte == 0 || *byte == b' ';
-    let start = field
-        .iter()
-        .position(|byte| !padding(byte))
-        .unwrap_or(field.len());
-    let field = &field[start..];
-    let end = field.iter().position(|byte| *byte == 0).unwrap_or(field.len());
-    let digits = field[..end].trim_ascii();
+    let is_padding = |byte: &u8| *byte == 0 || *byte == b' ';
+    let start = field.iter().position(|byte| !is_padding(byte));
+    let end = field.iter().rposition(|byte| !is_padding(byte));
+    let (Some(start), Some(end)) = (start, end) else {
+        return Some(0);
+    };
+    let digits = field[start..=end].split(|byte| *byte == 0).next()?;
     let mut value: u64 = 0;
     for digit in digits {
         let digit = digit.checked_sub(b'0').filter(|digit| *digit < 8)?;
@@ -58,7 +57,10 @@ mod tests {
             (b"\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff\xff", None),
             (b"0000648\0", None),
             (b"-000001\0", None),
+            (b"12\x0034\0 \0", Some(0o12)),
             (b"12 34\0\0\0", None),
+            (b"12 \x0034\0\0", None),
+            (b"\t1234\0\0\0", None),
         ] {
             assert_eq!(parse(field), value, "{field:?}");
         }

@@ -29,6 +29,15 @@ impl Pax {
         Ok(pax)
     }
 
+    /// Whether they change which entries there are, or what is in them.
+    pub(super) fn is_about_entries(&self) -> bool {
+        self.path.is_some()
+            || self.linkpath.is_some()
+            || self.size.is_some()
+            || self.sparse_name.is_some()
+            || self.sparse != PaxSparse::default()
+    }
+
     fn add(&mut self, key: &[u8], value: &[u8]) -> Result<(), &'static str> {
         match key {
             b"path" => self.path = text(value)?,

@@ -96,9 +96,11 @@ impl PaxSparse {
             return Ok(None);
         }
         let size = self.size.ok_or("a sparse file has no size")?;
-        match (self.major.unwrap_or(0), self.minor.unwrap_or(0)) {
-            (1, 0) => Ok(Some(Found::InData { size })),
-            (0, _) => Ok(Some(Found::Here(Sparse {
+        match (self.major, self.minor) {
+            (Some(1), Some(0)) => Ok(Some(Found::InData { size })),
+            // These two came without a version.
+            (None, None) | (Some(0), Some(0 | 1)) if self.map.is_empty() => Err("a sparse file has no map"),
+            (None, None) | (Some(0), Some(0 | 1)) => Ok(Some(Found::Here(Sparse {
                 size,
                 extents: extents(&self.map)?,
             }))),

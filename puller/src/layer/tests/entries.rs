@@ -240,6 +240,73 @@ fn l17_names_need_not_be_text() {
     assert_eq!(names, [std::ffi::OsStr::from_bytes(b"\xff\xfe\n")]);
 }
 
+/// L17: what means something to a shell, to Windows or to a reader of whiteouts is a name like any other.
+#[test]
+fn l17_names_may_look_odd() {
+    for odd in [
+        "*",
+        "-rf",
+        "~",
+        "~root",
+        " ",
+        " a ",
+        "a\nb",
+        "\r",
+        "\t",
+        "#a#",
+        "$(a)",
+        "`a`",
+        "%2e%2e",
+        "\\",
+        "a\\b",
+        "C:",
+        "a:b",
+        "CON",
+        "...",
+        "..a",
+        "a..",
+        ".wh",
+        ".WH.a",
+        "wh.a",
+        "\u{202e}",
+        "\u{feff}",
+        "\u{1b}[1m",
+    ] {
+        let layer = Layer::new()
+            .file(odd, "f")
+            .file(&format!("d/{odd}"), "g")
+            .symlink(&format!("e/{odd}"), odd)
+            .file(&format!("{odd}2/x"), "h");
+        let below = [format!("d/{odd}"), format!("e/{odd}"), format!("{odd}2/x")];
+        let found = unpack([layer]).unwrap();
+        assert_eq!(found[odd], file("f"));
+        assert_eq!(found[&below[0]], file("g"), "{odd:?}");
+        assert_eq!(found[&below[1]], link(odd), "{odd:?}");
+        assert_eq!(found[&below[2]], file("h"), "{odd:?}");
+        let hide = Layer::new().file(&format!("d/.wh.{odd}"), "");
+        let found = unpack([Layer::new().file(&below[0], "g"), hide]).unwrap();
+        assert_eq!(found, nodes([("d", Node::Dir)]), "{odd:?}");
+    }
+}
+
+/// L17: slashes at the beginning, doubled, or at the end.
+#[test]
+fn l17_slashes_and_dots_are_no_part_of_a_name() {
+    let expected = nodes([("a", Node::Dir), ("a/b", file("b"))]);
+    for name in [
+        "a/b", "/a/b", "//a///b", "./a/./b", "a//b", "././/a/b", "/./a/b", "a/b/", "a/b/.",
+    ] {
+        assert_eq!(
+            unpack([Layer::new().file(name, "b")]).unwrap(),
+            expected,
+            "{name}"
+        );
+        let hide = Layer::new().file("/.//a/.wh.b", "");
+        let found = unpack([Layer::new().file(name, "b"), hide]).unwrap();
+        assert_eq!(found, nodes([("a", Node::Dir)]), "{name}");
+    }
+}
+
 /// L17: `empty-filename`.
 #[test]
 fn l17_an_empty_name_is_malformed() {

@@ -89,13 +89,28 @@ fn a_parent_that_changes_is_noticed() {
 
 #[test]
 fn loops_of_links_are_malformed() {
+    let around = Layer::new().symlink("a", "b").symlink("b", "/a");
     for layer in [
+        around.clone().dir("a/x"),
+        around.clone().symlink("b/x", "y"),
+        around.clone().hard_link("h", "a/x"),
+        around.clone().file("f", "f").hard_link("a/h", "f"),
         Layer::new().symlink("a", "b").symlink("b", "a").file("a/x", "x"),
         Layer::new().symlink("a", "a").file("a/x", "x"),
         Layer::new().symlink("a", "a/b/c").file("a/x", "x"),
     ] {
         assert_eq!(reason([layer]), Reason::MalformedLayer);
     }
+    // They may be there, be hidden, and be another's target: nobody follows them.
+    let links = nodes([("a", link("b")), ("b", link("/a"))]);
+    assert_eq!(unpack([around.clone()]).unwrap(), links);
+    let hide = Layer::new().file(".wh.a", "").file("b/.wh.x", "");
+    assert_eq!(
+        unpack([around.clone(), hide]).unwrap(),
+        nodes([("b", link("/a"))])
+    );
+    let linked = around.hard_link("h", "a");
+    assert_eq!(unpack([linked]).unwrap()["h"], link("b"));
 }
 
 /// L08: `..` in an entry's own name.

@@ -163,3 +163,69 @@ fn l13_whiteouts_are_honoured_whatever_the_compression() {
         assert_eq!(found, nodes([("d", Node::Dir)]));
     }
 }
+
+/// L09: a hard link's target in a lower layer is there until this layer hides it.
+#[test]
+fn l09_a_hard_link_to_what_is_hidden() {
+    let hide = Layer::new().file(".wh.top", "");
+    let linked = Layer::new().hard_link("kept", "top").raw(&hide.clone().cut());
+    let found = unpack([lower(), linked]).unwrap();
+    assert_eq!(found["kept"], file("t"));
+    assert!(!found.contains_key("top"));
+    assert_eq!(
+        reason([lower(), hide.hard_link("kept", "top")]),
+        Reason::MalformedLayer
+    );
+    // The same when all of the directory is hidden; what this layer put there is not.
+    let opaque = Layer::new().file("d/.wh..wh..opq", "");
+    assert_eq!(
+        reason([lower(), opaque.clone().hard_link("kept", "d/one")]),
+        Reason::MalformedLayer
+    );
+    let own = opaque.file("d/own", "own").hard_link("kept", "d/own");
+    assert_eq!(unpack([lower(), own]).unwrap()["kept"], file("own"));
+}
+
+/// L09: a whiteout is told by its name, whatever it is, and its content is nothing.
+#[test]
+fn l09_whiteouts_of_odd_kinds() {
+    let expected = nodes([("top", file("t"))]);
+    for whiteout in [
+        Layer::new().file(".wh.d", "content"),
+        Layer::new().symlink(".wh.d", "top"),
+        Layer::new().hard_link(".wh.d", "top"),
+        Layer::new().hard_link(".wh.d", "missing"),
+        Layer::new().dir(".wh.d"),
+        Layer::new().special(".wh.d", b'3'),
+        Layer::new().file("./.wh.d", ""),
+        Layer::new().file("/.wh.d", ""),
+        Layer::new().file(".wh.d/", ""),
+        Layer::new().file(".wh.d", "").file(".wh.d", ""),
+    ] {
+        assert_eq!(unpack([lower(), whiteout.clone()]).unwrap(), expected);
+        // It goes for nothing in the layer that has made what it hides.
+        let both = lower().raw(&whiteout.cut());
+        assert_eq!(unpack([both]).unwrap(), unpack([lower()]).unwrap());
+    }
+    // A directory of that name does not make its children whiteouts.
+    let below = Layer::new().dir(".wh.d").file(".wh.d/one", "");
+    assert_eq!(reason([lower(), below]), Reason::MalformedLayer);
+}
+
+/// L09: a name that is hidden and made again in one layer is the new one, of whatever kind.
+#[test]
+fn l09_what_is_hidden_may_come_again_as_something_else() {
+    for (again, node) in [
+        (Layer::new().file("d", "f"), file("f")),
+        (Layer::new().symlink("d", "top"), link("top")),
+        (Layer::new().hard_link("d", "top"), file("t")),
+        (Layer::new().dir("d"), Node::Dir),
+    ] {
+        let hide = Layer::new().file(".wh.d", "");
+        let before = hide.clone().raw(&again.clone().cut());
+        let after = again.raw(&hide.cut());
+        let expected = nodes([("top", file("t")), ("d", node)]);
+        assert_eq!(unpack([lower(), before]).unwrap(), expected);
+        assert_eq!(unpack([lower(), after]).unwrap(), expected);
+    }
+}

@@ -121,8 +121,12 @@ fn what_a_claimant_still_reads_is_kept_until_it_says_otherwise() {
     world.fetch_with(&tag(), reads(vec![old.clone()]));
     world.pass(60 * MINUTE);
     assert!(world.machine.needed_contents().has(&old.file_name(), &old));
+    let collections = world.collections;
     world.fetch_with(&tag(), reads(vec![]));
     assert!(!world.machine.needed_contents().has(&old.file_name(), &old));
+    assert_eq!(world.collections, collections + 1);
+    world.fetch_with(&tag(), reads(vec![]));
+    assert_eq!(world.collections, collections + 1);
 }
 
 #[test]

@@ -8,9 +8,10 @@ use base64::{
 };
 use http::HeaderValue;
 use serde::Deserialize;
+use serde_json::Value;
 
-use super::glob;
-use crate::domain::Secret;
+use super::key::{Key, canonical_host};
+use crate::{domain::Secret, registry::fault::quoted};
 
 /// Docker writes padding; people who make the file by hand forget it.
 const LENIENT: GeneralPurpose = GeneralPurpose::new(
@@ -64,23 +65,14 @@ struct Entry {
     credential: Credential,
 }
 
-/// What an entry is for.
-#[derive(Debug, Clone, PartialEq, Eq)]
-struct Key {
-    host: String,
-    /// Components that a repository must begin with. Empty: the whole host.
-    path: Vec<String>,
-    /// Whether the key is the registry's name, and not a URL or another name of it.
-    exact: bool,
-}
-
 #[derive(Deserialize)]
 struct Wire {
     auths: Option<BTreeMap<String, WireEntry>>,
+    // Of any type here: what is wrong with them is no reason to refuse `auths`.
     #[serde(rename = "credsStore")]
-    store: Option<String>,
+    store: Option<Value>,
     #[serde(rename = "credHelpers")]
-    helpers: Option<BTreeMap<String, String>>,
+    helpers: Option<Value>,
 }
 
 #[derive(Deserialize)]
@@ -98,16 +90,18 @@ struct WireEntry {
 }
 
 impl Config {
-    /// Parses a config. Without `auths` it may be the older form (`.dockercfg`), which is the map alone.
-    pub(crate) fn parse(bytes: &[u8]) -> Result<Self, InvalidConfig> {
+    /// Parses a config; beside it, what of it is ignored. Without `auths` it may be the older form
+    /// (`.dockercfg`), which is the map alone.
+    pub(crate) fn parse(bytes: &[u8]) -> Result<(Self, Vec<String>), InvalidConfig> {
         let wire: Wire = serde_json::from_slice(bytes).map_err(|error| unreadable(&error))?;
-        let store = wire.store.filter(|store| !store.is_empty());
-        let helpers = wire.helpers.unwrap_or_default().into_iter();
-        let helpers = helpers.map(|(server, name)| (Key::parse(&server).host, name));
+        let older = wire.auths.is_none() && wire.helpers.is_none() && wire.store.is_none();
+        let mut ignored = Vec::new();
+        let (helpers, store) = helpers_of(wire.helpers, wire.store, &mut ignored);
         let auths = match wire.auths {
             Some(auths) => auths,
             // In the older form each value is an entry; a newer one without `auths` has others.
-            None => serde_json::from_slice(bytes).unwrap_or_default(),
+            None if older => serde_json::from_slice(bytes).unwrap_or_default(),
+            None => BTreeMap::new(),
         };
         let mut entries = Vec::new();
         for (name, entry) in auths {
@@ -116,11 +110,23 @@ impl Config {
                 entries.push(Entry { key, credential });
             }
         }
-        Ok(Self {
+        let config = Self {
             entries,
-            helpers: helpers.collect(),
+            helpers,
             store,
-        })
+        };
+        Ok((config, ignored))
+    }
+
+    /// What a program gave.
+    pub(super) fn of(entries: impl IntoIterator<Item = (Key, Credential)>) -> Self {
+        let entries = entries.into_iter();
+        Self {
+            entries: entries
+                .map(|(key, credential)| Entry { key, credential })
+                .collect(),
+            ..Self::default()
+        }
     }
 
     /// The credential helper for a registry: its own, else the one for all.
@@ -150,6 +156,36 @@ impl Credential {
     }
 }
 
+/// `credHelpers` and `credsStore`, as far as they are texts where texts belong.
+fn helpers_of(
+    helpers: Option<Value>,
+    store: Option<Value>,
+    ignored: &mut Vec<String>,
+) -> (BTreeMap<String, String>, Option<String>) {
+    let mut by_host = BTreeMap::new();
+    match helpers {
+        None | Some(Value::Null) => {}
+        Some(Value::Object(entries)) => {
+            for (server, name) in entries {
+                match name {
+                    Value::String(name) => drop(by_host.insert(Key::parse(&server).host, name)),
+                    _ => ignored.push(format!("credHelpers for {}, which is no text", quoted(&server))),
+                }
+            }
+        }
+        Some(_) => ignored.push("credHelpers, which is no object".to_owned()),
+    }
+    let store = match store {
+        None | Some(Value::Null) => None,
+        Some(Value::String(name)) => Some(name).filter(|name| !name.is_empty()),
+        Some(_) => {
+            ignored.push("credsStore, which is no text".to_owned());
+            None
+        }
+    };
+    (by_host, store)
+}
+
 /// The error's own text may quote a value, so only its place is told.
 fn unreadable(error: &serde_json::Error) -> InvalidConfig {
     let (line, column) = (error.line(), error.column());
@@ -164,7 +200,7 @@ fn unreadable(error: &serde_json::Error) -> InvalidConfig {
 impl WireEntry {
     /// `None`: the entry is empty, as Docker writes it beside a credential helper.
     fn credential(self, name: &str) -> Result<Option<Credential>, InvalidConfig> {
-        let name = crate::registry::fault::quoted(name);
+        let name = quoted(name);
         let given = |value: Option<String>| value.filter(|value| !value.is_empty());
         if let Some(token) = given(self.registrytoken) {
             if HeaderValue::from_str(&format!("Bearer {token}")).is_err() {
@@ -204,60 +240,16 @@ fn decode(auth: &str) -> Result<(String, String), &'static str> {
     Ok((username.to_owned(), password.trim_end_matches('\0').to_owned()))
 }
 
-impl Key {
-    fn parse(name: &str) -> Self {
-        let name = name.trim();
-        let lower = name.to_ascii_lowercase();
-        let scheme = ["https://", "http://"]
-            .into_iter()
-            .find(|scheme| lower.starts_with(scheme));
-        let rest = &name[scheme.map_or(0, str::len)..];
-        let (host, path) = rest.split_once('/').unwrap_or((rest, ""));
-        let host = host.to_ascii_lowercase();
-        // `https://x.io/v1/` and `x.io/v2/` are what `docker login` wrote for the host `x.io`.
-        let legacy = scheme.is_some() || matches!(path, "v1/" | "v2/");
-        let path = if legacy { "" } else { path.trim_end_matches('/') };
-        let canonical = canonical_host(&host);
-        Self {
-            path: path
-                .split('/')
-                .filter(|part| !part.is_empty())
-                .map(str::to_owned)
-                .collect(),
-            exact: !legacy && canonical == host,
-            host: canonical.to_owned(),
-        }
-    }
-
-    fn matches(&self, registry: &str, repository: &str) -> bool {
-        let mut parts = repository.split('/');
-        glob::matches(&self.host, registry) && self.path.iter().all(|wanted| parts.next() == Some(wanted))
-    }
-}
-
-/// Docker Hub has several names.
-fn canonical_host(host: &str) -> &str {
-    match host {
-        "index.docker.io" | "registry-1.docker.io" | "registry.hub.docker.com" => "docker.io",
-        host => host,
-    }
-}
-
 /// What some configs have for a repository, the most specific first; of two that are equally specific
 /// the earlier config's. Each value once.
 pub(crate) fn candidates(configs: &[Arc<Config>], registry: &str, repository: &str) -> Vec<Credential> {
-    let registry = canonical_host(registry);
     let mut entries: Vec<&Entry> = configs
         .iter()
         .flat_map(|config| &config.entries)
         .filter(|entry| entry.key.matches(registry, repository))
         .collect();
-    // Stable: equals stay in the configs' order. A host that was written out is more specific than any
-    // pattern, whatever its path.
-    entries.sort_by_key(|entry| {
-        let key = &entry.key;
-        std::cmp::Reverse((glob::literal(&key.host), key.path.len(), key.exact))
-    });
+    // Stable: equals stay in the configs' order.
+    entries.sort_by_key(|entry| std::cmp::Reverse(entry.key.rank()));
     let mut candidates: Vec<Credential> = Vec::new();
     for entry in entries {
         if !candidates.contains(&entry.credential) {

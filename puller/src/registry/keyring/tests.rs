@@ -1,9 +1,17 @@
+use std::{fs, os::unix::fs::PermissionsExt as _, path::Path};
+
 use proptest::prelude::*;
 
 use super::*;
 use crate::domain::Secret;
 
-fn login(username: &str, password: &str) -> Credential {
+/// Makes a shell script.
+pub(super) fn executable(path: &Path, script: &str) {
+    fs::write(path, format!("#!/bin/sh\n{script}\n")).unwrap();
+    fs::set_permissions(path, fs::Permissions::from_mode(0o755)).unwrap();
+}
+
+pub(super) fn login(username: &str, password: &str) -> Credential {
     Credential::Login {
         username: username.into(),
         password: Secret::new(password.into()),
@@ -25,8 +33,11 @@ fn config_of(keys: &[&str]) -> String {
 }
 
 fn candidates(keyring: &Keyring, scope: &Scope, registry: &str, repository: &str) -> Option<Vec<Credential>> {
-    let configs = keyring.configs(scope)?;
-    Some(config::candidates(&configs, registry, repository))
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    let found = runtime
+        .unwrap()
+        .block_on(keyring.lookup(scope, registry, repository))?;
+    Some(found.credentials)
 }
 
 fn users(keyring: &Keyring, scope: &Scope, registry: &str, repository: &str) -> Vec<String> {
@@ -169,6 +180,43 @@ fn an_error_names_the_place_and_never_a_value() {
             .unwrap_err()
             .to_string()
             .contains("daemon")
+    );
+}
+
+#[test]
+fn helpers_of_a_wrong_type_do_not_spoil_the_rest() {
+    for helpers in [
+        r#""credsStore": 7"#,
+        r#""credHelpers": ["x"]"#,
+        r#""credsStore": {}, "credHelpers": {"a.io": null, "b.io": 1}"#,
+    ] {
+        let config = format!(r#"{{"auths": {{"a.io": {{"username": "u", "password": "p"}}}}, {helpers}}}"#);
+        assert_eq!(users(&with(&config), &team(), "a.io", "x"), ["u"], "{helpers}");
+        let (_, ignored) = Config::parse(config.as_bytes()).unwrap();
+        assert!(!ignored.is_empty(), "{helpers}");
+    }
+    for alone in [
+        r#"{"credsStore": ["x"]}"#,
+        r#"{"credHelpers": {"auth": "x"}, "credsStore": [1]}"#,
+    ] {
+        assert_eq!(
+            candidates(&with(alone), &team(), "a.io", "x"),
+            Some(vec![]),
+            "{alone}"
+        );
+    }
+    let half = r#"{"credsStore": false, "credHelpers": {"a.io": "good", "b.io": 1}}"#;
+    let (config, ignored) = Config::parse(half.as_bytes()).unwrap();
+    assert_eq!(
+        (config.helper("a.io"), config.helper("b.io")),
+        (Some("good"), None)
+    );
+    assert_eq!(
+        ignored,
+        [
+            "credHelpers for b.io, which is no text",
+            "credsStore, which is no text"
+        ]
     );
 }
 

@@ -1,38 +1,32 @@
-use std::{fs, os::unix::fs::PermissionsExt as _};
+use std::{fs, path::Path};
 
 use super::*;
 use crate::{
-    domain::{Scope, Secret},
-    registry::Keyring,
+    domain::Scope,
+    registry::{
+        Keyring,
+        keyring::tests::{executable, login},
+    },
 };
 
 /// A helper named `test` that is this shell script.
 fn helper(script: &str) -> (tempfile::TempDir, Helpers) {
     let directory = tempfile::tempdir().unwrap();
-    let path = directory.path().join("docker-credential-test");
-    fs::write(&path, format!("#!/bin/sh\n{script}\n")).unwrap();
-    fs::set_permissions(&path, fs::Permissions::from_mode(0o755)).unwrap();
+    executable(&directory.path().join("docker-credential-test"), script);
     let helpers = Helpers {
-        directory: Some(directory.path().to_owned()),
+        directory: directory.path().to_owned(),
         ..Helpers::default()
     };
     (directory, helpers)
 }
 
 /// Asks; another test's fork may hold the fresh script open for writing, which ends soon.
-async fn ask(helpers: &Helpers, registry: &str) -> Answer {
+async fn ask(helpers: &Helpers, registry: &str) -> Result<Option<Credential>, String> {
     loop {
-        match helpers.ask("test", registry).await {
+        match helpers.credential("test", registry).await {
             Err(problem) if problem.contains("Text file busy") => tokio::task::yield_now().await,
             answer => return answer,
         }
-    }
-}
-
-fn login(username: &str, password: &str) -> Credential {
-    Credential::Login {
-        username: username.into(),
-        password: Secret::new(password.into()),
     }
 }
 
@@ -53,7 +47,7 @@ async fn gets_what_it_says_for_the_servers_name() {
 #[tokio::test]
 async fn a_token_user_has_an_identity_token() {
     let (_directory, helpers) = helper(r#"echo '{"Username":"<token>","Secret":"t"}'"#);
-    let identity = Credential::Identity(Secret::new("t".into()));
+    let identity = Credential::Identity(crate::domain::Secret::new("t".into()));
     assert_eq!(ask(&helpers, "x.io").await, Ok(Some(identity)));
 }
 
@@ -85,39 +79,54 @@ async fn one_that_hangs_is_killed() {
     helpers.time_limit = Duration::from_secs(1);
     let problem = ask(&helpers, "x.io").await.unwrap_err();
     assert!(problem.contains("did not end within 1 s"), "{problem}");
-    let pid = fs::read_to_string(directory.path().join("pid")).unwrap();
-    let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
-    // Gone once it is reaped, which the runtime does by and by.
-    while rustix::process::test_kill_process(pid).is_ok() {
-        tokio::time::sleep(Duration::from_millis(10)).await;
-    }
+    is_gone(&directory.path().join("pid")).await;
 }
 
 #[tokio::test]
 async fn a_name_that_is_a_path_is_not_run() {
     for name in ["", "../evil", "a b", "a;b", "a/b"] {
-        let problem = Helpers::default().get(name, "x.io").await.unwrap_err();
+        let problem = Helpers::default().ask(name, "x.io").await.unwrap_err();
         assert!(problem.contains("is not run"), "{problem}");
+    }
+}
+
+/// Gone once it is reaped, which whoever it is left to does by and by.
+async fn is_gone(pid_file: &Path) {
+    let pid = fs::read_to_string(pid_file).unwrap();
+    let pid = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()).unwrap();
+    let state = format!("/proc/{}/stat", pid.as_raw_nonzero());
+    // A process that nobody reaps is dead all the same.
+    while fs::read_to_string(&state).is_ok_and(|stat| !stat.contains(") Z ")) {
+        tokio::time::sleep(Duration::from_millis(10)).await;
+    }
+}
+
+#[tokio::test]
+async fn what_a_success_leaves_running_is_killed() {
+    // One that holds the pipes open, and one that does not.
+    for background in ["sleep 600 &", "sleep 600 <&- >&- 2>&- &"] {
+        let script = format!(
+            r#"{background} echo $! > "$(dirname "$0")/pid"; echo '{{"Username":"u","Secret":"p"}}'"#
+        );
+        let (directory, helpers) = helper(&script);
+        assert_eq!(ask(&helpers, "x.io").await, Ok(Some(login("u", "p"))));
+        is_gone(&directory.path().join("pid")).await;
+    }
+}
+
+#[tokio::test]
+async fn what_has_left_the_group_does_not_make_a_success_fail() {
+    let (directory, helpers) =
+        helper(r#"setsid sleep 600 & echo $! > "$(dirname "$0")/pid"; echo '{"Username":"u","Secret":"p"}'"#);
+    assert_eq!(ask(&helpers, "x.io").await, Ok(Some(login("u", "p"))));
+    let pid = fs::read_to_string(directory.path().join("pid")).unwrap();
+    if let Some(pid) = rustix::process::Pid::from_raw(pid.trim().parse().unwrap()) {
+        let _ = rustix::process::kill_process(pid, rustix::process::Signal::KILL);
     }
 }
 
 /// Each run leaves a line in `runs`.
 const COUNTING: &str = r#"echo run >> "$(dirname "$0")/runs"; echo '{"Username":"u","Secret":"p"}'"#;
-
-#[tokio::test]
-async fn many_at_a_time_run_it_once() {
-    let (directory, helpers) = helper(COUNTING);
-    assert!(ask(&helpers, "warm.io").await.is_ok());
-    fs::remove_file(directory.path().join("runs")).unwrap();
-    let asked = (0..20).map(|_| helpers.get("test", "x.io"));
-    for answer in futures_util::future::join_all(asked).await {
-        assert_eq!(answer, Ok(Some(login("u", "p"))));
-    }
-    assert_eq!(
-        fs::read_to_string(directory.path().join("runs")).unwrap(),
-        "run\n"
-    );
-}
 
 #[tokio::test]
 async fn only_the_daemons_own_files_name_helpers() {

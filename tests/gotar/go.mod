@@ -1,0 +1,3 @@
+module gotar
+
+go 1.19
