@@ -58,8 +58,6 @@ pub struct Daemon {
     tasks: TaskTracker,
     stop: CancellationToken,
     metrics: Metrics,
-    /// The most bytes and inodes that an attempt has lacked since room was last made.
-    short: Mutex<Option<(u64, u64)>>,
 }
 
 struct Running {
@@ -124,7 +122,6 @@ impl Daemon {
             tasks: TaskTracker::new(),
             stop: CancellationToken::new(),
             metrics,
-            short: Mutex::default(),
         });
         daemon.update(|machine, now| machine.restore(saved, now));
         daemon

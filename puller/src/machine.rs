@@ -46,6 +46,7 @@ use entry::Entry;
 pub use image::{Image, Progress};
 pub use jobs::{Plan, Sample, Verdict};
 pub use restore::Saved;
+pub use room::Need;
 
 use crate::domain::{Content, Digest, ImageId, Scope, Wish};
 

@@ -25,14 +25,13 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-pub use attempt::RESERVED_PER_BYTE;
 pub use monitor::Monitor;
 pub use slots::Slots;
 
 use crate::{
     domain::{Content, Digest, Scope},
     layer,
-    machine::{Plan, Verdict},
+    machine::{Need, Plan, Verdict},
     policy,
     registry::Registry,
     store::Volume,
@@ -66,6 +65,8 @@ pub trait Steps: Send + Sync {
     fn resolved(&self, digest: &Digest) -> Verdict;
     /// The manifest is known.
     fn planned(&self, plan: Plan);
+    /// What is known of the room that this content needs.
+    fn need(&self, content: &str) -> Need;
     /// All compressed bytes are verified.
     fn downloaded(&self);
 }

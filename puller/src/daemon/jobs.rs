@@ -9,7 +9,7 @@ use super::{Daemon, Running};
 use crate::{
     domain::{Content, Digest, Reason},
     error::Fault,
-    machine::{Job, Machine, Plan, Verdict},
+    machine::{Job, Need, Plan, Sample, Verdict},
     metrics::End,
     pull::{Monitor, Outcome, Ready, Steps},
 };
@@ -60,16 +60,38 @@ impl Daemon {
         if let Some(mut running) = self.running().remove(&job.no) {
             running.sample(&self.metrics);
         }
-        match end {
+        self.metrics.attempt_ended(end, began.elapsed());
+        let held_room = match end {
             End::Failed(Reason::NoSpace) => {
                 self.discard(&monitor);
-                self.short_of_room(&monitor);
+                self.collect.notify_one();
+                // Who was refused before it wrote a byte has none to give. Else two that both can't be would
+                // wake each other for ever.
+                let Sample {
+                    bytes_fetched,
+                    unpacked_bytes,
+                    ..
+                } = monitor.sample();
+                bytes_fetched > 0 || unpacked_bytes > 0
             }
-            // It held room that somebody may be waiting for.
-            _ if !monitor.layers().is_empty() => self.update(Machine::room_made),
-            _ => {}
+            _ => !monitor.layers().is_empty(),
+        };
+        drop(monitor);
+        if held_room && self.machine().missing_room().is_some() {
+            self.give_room_back(job).await;
         }
-        self.metrics.attempt_ended(end, began.elapsed());
+    }
+
+    /// Whoever else waits for room goes on, as soon as what the job left is deleted.
+    async fn give_room_back(self: &Arc<Self>, job: Job) {
+        let daemon = Arc::clone(self);
+        let given = tokio::task::spawn_blocking(move || {
+            daemon.engine.volume.wait_deleted();
+            daemon.update(|machine, now| machine.room_made(Some(&job.id), now));
+        });
+        if let Err(panic) = given.await {
+            tracing::error!(%panic, "waiting for a deletion failed");
+        }
     }
 
     async fn publish(
@@ -158,6 +180,10 @@ impl Steps for Reporter<'_> {
     fn planned(&self, plan: Plan) {
         self.daemon
             .update(|machine, now| machine.planned(self.job, plan, now));
+    }
+
+    fn need(&self, content: &str) -> Need {
+        self.daemon.machine().need(self.job, content)
     }
 
     fn downloaded(&self) {

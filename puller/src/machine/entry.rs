@@ -9,6 +9,7 @@ use crate::{
     machine::{
         ClaimRequest, Effect, Image, Job, JobNo, Now, Progress, Settings,
         clock::{after, before},
+        room::Lacked,
     },
 };
 
@@ -35,6 +36,8 @@ pub(super) struct Entry {
     pub(super) content_for: Option<Digest>,
     /// What the reference stood for when the phase became `Failed`.
     pub(super) failed: Option<Digest>,
+    /// The room that its last attempts lacked.
+    pub(super) lacked: Option<Lacked>,
     /// When the machine wants to look at this entry again; it stands so in the machine's index.
     pub(super) wake: Option<Duration>,
     /// A check that is running began too early for somebody; one that began after this would do.
@@ -81,6 +84,7 @@ impl Entry {
             superseded: Vec::new(),
             content_for: None,
             failed: None,
+            lacked: None,
             wake: None,
             fresh_since: None,
             unclaimed: Some(now.mono),

@@ -151,6 +151,9 @@ impl Machine {
     /// The job has failed.
     pub fn failed(&mut self, job: &Job, fault: &Fault, sample: Sample, now: Now) {
         self.report(job, now, |entry, machine| {
+            if fault.reason == Reason::NoSpace {
+                entry.lack(&sample);
+            }
             entry.take_sample(sample, now);
             let Some(running) = entry.job.take() else { return };
             entry.publishing = None;
@@ -268,6 +271,7 @@ impl Entry {
             .map(|resolution| resolution.digest.clone());
         self.blobs.clear();
         self.publishing = None;
+        self.lacked = None;
     }
 
     fn take_sample(&mut self, sample: Sample, now: Now) {

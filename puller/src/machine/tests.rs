@@ -6,6 +6,7 @@ mod life;
 mod random;
 mod restart;
 mod retry;
+mod room;
 mod rules;
 
 use std::time::Duration;

@@ -22,10 +22,6 @@ use crate::{
     store::{Blob, Reservation, TreeDir},
 };
 
-/// Space is reserved before the first byte: the compressed bytes and, until it is known better, twice
-/// as many unpacked ones.
-pub const RESERVED_PER_BYTE: u64 = 3;
-
 /// How often the volume is told how much of it has been written.
 const ACCOUNTS: Duration = Duration::from_millis(500);
 
@@ -133,9 +129,8 @@ impl Engine {
             .iter()
             .map(|at| pulled.layers[*at].size.saturating_sub(blobs[*at].received()))
             .sum();
-        let room = self
-            .volume
-            .reserve(missing.saturating_mul(RESERVED_PER_BYTE), 0)?;
+        let (bytes, inodes) = steps.need(&pulled.content_name()).room(missing);
+        let room = self.volume.reserve(bytes, inodes)?;
         let (tree, summary) = tokio::select! {
             brought = self.bring(&repository, monitor, steps, slot, &pulled, blobs) => brought?,
             fault = keep_accounts(&room, monitor, missing) => return Err(fault),

@@ -5,6 +5,7 @@ use std::{
     ffi::CString,
     fs::File,
     io,
+    ops::AddAssign,
     os::fd::OwnedFd,
     path::Path,
     sync::{Arc, Mutex, Weak},
@@ -97,6 +98,13 @@ pub struct Collected {
     pub blobs: u64,
     /// Published trees.
     pub contents: u64,
+}
+
+impl AddAssign for Collected {
+    fn add_assign(&mut self, more: Self) {
+        self.blobs += more.blobs;
+        self.contents += more.contents;
+    }
 }
 
 impl Volume {
