@@ -84,7 +84,7 @@ settings! {
     max_entries,
     /// Deepest path of an entry, in directories
     ///
-    /// A number. [default: 128]
+    /// A number. At most 256. [default: 128]
     #[arg(long, value_name = "N", help_heading = "Volume")]
     max_depth,
     /// Most unpacked bytes for each compressed byte of a layer

@@ -27,6 +27,9 @@ const CERTS_DIRS: [&str; 2] = ["/etc/containers/certs.d", "/etc/docker/certs.d"]
 
 /// Most pulls, and layers of a pull, at the same time: beyond it only sockets and memory are used up.
 const MAX_PARALLEL: u64 = 1000;
+/// Walks of a tree take a stack frame and an open directory for each level: at about 700 levels they would
+/// end the daemon.
+const MAX_DEPTH: u64 = 256;
 /// A wait shorter than this ends every attempt over a healthy network.
 const LEAST_TIMEOUT: Duration = Duration::from_secs(1);
 
@@ -94,7 +97,7 @@ pub(super) fn settings(given: Given, environment: Environment<'_>) -> (Settings,
         limits: Limits {
             max_image_size: read.one(&max_image_size, 10 << 30, value::size),
             max_entries: read.one(&max_entries, 1_000_000, &count),
-            max_depth: as_usize(read.one(&max_depth, 128, &count)),
+            max_depth: as_usize(read.one(&max_depth, 128, value::number(1, MAX_DEPTH))),
             max_ratio: read.one(&max_ratio, 200, &count),
         },
         reserve_percent: u8::try_from(read.one(&reserve_percent, 10, value::number(0, 90)))

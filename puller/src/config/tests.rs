@@ -146,7 +146,12 @@ fn the_help_of_each_flag_is_complete_and_names_the_true_default() {
 fn everything_wrong_is_told_at_once_with_what_would_be_right() {
     let variables = [("PULLER_IDLE_TIMEOUT", "60"), ("PULLER_LOG", "loud=?")];
     let problems = load(
-        &["--max-pulls=0", "--listen=localhost:1", "--max-image-size=big"],
+        &[
+            "--max-pulls=0",
+            "--listen=localhost:1",
+            "--max-image-size=big",
+            "--max-depth=257",
+        ],
         &variables,
     )
     .unwrap_err();
@@ -154,6 +159,7 @@ fn everything_wrong_is_told_at_once_with_what_would_be_right() {
     lines.sort_unstable();
     insta::assert_snapshot!(lines.join("\n"), @r#"
     --listen: "localhost:1" is not an IP address with a port, such as 127.0.0.1:50051 or [::]:50051
+    --max-depth: "257" is not a whole number from 1 to 256
     --max-image-size: "big" is not a size such as 500MB or 10GiB (units B, kB, MB, GB, TB, KiB, MiB, GiB, TiB)
     --max-pulls: "0" is not a whole number from 1 to 1000
     PULLER_IDLE_TIMEOUT: "60" is not a duration such as 90s, 10m or 1h30m

@@ -88,7 +88,8 @@ impl Tree {
     fn kind(&self, dir: &Dir, name: &[u8], path: &[u8]) -> Result<Option<FileType>, Fault> {
         match rustix::fs::statat(&dir.fd, name, AtFlags::SYMLINK_NOFOLLOW) {
             Ok(stat) => Ok(Some(FileType::from_raw_mode(stat.st_mode))),
-            Err(Errno::NOENT) => Ok(None),
+            // Nothing can have a name that is too long.
+            Err(Errno::NOENT | Errno::NAMETOOLONG) => Ok(None),
             Err(errno) => Err(self.volume("look at", path, errno)),
         }
     }
