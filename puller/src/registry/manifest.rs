@@ -65,7 +65,7 @@ pub struct Artifact {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", expecting = "a JSON object")]
 struct Wire {
     schema_version: Option<u64>,
     media_type: Option<String>,

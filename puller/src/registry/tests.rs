@@ -21,6 +21,7 @@ use crate::domain::Reason;
 
 mod authorisation;
 mod blobs;
+mod connections;
 mod documents;
 mod places;
 mod tls;

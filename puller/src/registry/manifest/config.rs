@@ -20,17 +20,20 @@ pub struct Config {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a JSON object")]
 struct Wire {
     rootfs: Option<RootFs>,
     config: Option<Execution>,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct RootFs {
     diff_ids: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct Execution {
     #[serde(rename = "Labels", default, deserialize_with = "texts")]
     labels: BTreeMap<String, String>,

@@ -76,7 +76,7 @@ pub enum LayerForm {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", expecting = "a descriptor")]
 pub(super) struct WireDescriptor {
     #[serde(default)]
     media_type: Option<String>,
