@@ -237,6 +237,7 @@ impl Exchange {
             .map_err(|fault| self.noted(repository, fault))?;
         let mut tried = Tried::default();
         let mut asked_storage_again = false;
+        let mut of_base = None;
         loop {
             self.pauses.wait(&repository.registry, &repository.activity).await;
             call.authorization = pass.as_ref().map(|pass| pass.header.clone());
@@ -257,7 +258,15 @@ impl Exchange {
                 asked_storage_again = true;
                 continue;
             }
-            let challenges = challenge::all(answer.headers());
+            let mut challenges = challenge::all(answer.headers());
+            // A HEAD is followed by a GET then.
+            if status == StatusCode::UNAUTHORIZED && challenges.is_empty() && question.method == Method::GET {
+                challenges = match of_base.take() {
+                    Some(before) => before,
+                    None => self.challenges_of_base(site, &call).await,
+                };
+                of_base = Some(challenges.clone());
+            }
             let more = match (status, &pass) {
                 _ if is_challenge(status, &challenges) => match Demand::of(&challenges, site) {
                     Ok(demand) => {
@@ -290,6 +299,28 @@ impl Exchange {
                     });
                 }
             }
+        }
+    }
+
+    /// What the API's base asks for. Docker and its kin ask there first, so that some registries, and what is
+    /// in front of them, say it nowhere else.
+    async fn challenges_of_base(&self, site: &Site, call: &Call<'_>) -> Vec<Challenge> {
+        let mut url = site.base.clone();
+        url.set_path("/v2/");
+        let base = Call {
+            method: Method::GET,
+            url,
+            headers: HeaderMap::new(),
+            authorization: None,
+            form: None,
+            ..*call
+        };
+        match self.wire.ask(&base).await {
+            Ok(answer) if answer.at_home && answer.status() == StatusCode::UNAUTHORIZED => {
+                challenge::all(answer.headers())
+            }
+            // Whatever is wrong there, the 401 at hand is what is told.
+            _ => Vec::new(),
         }
     }
 

@@ -4,9 +4,14 @@ use super::super::fault::quoted;
 
 /// How files of other formats begin, and what they are. Docker takes the first two as layers, so such images
 /// are about; the image-spec has no media types for them.
-const KINDS: [(&[u8], &str); 13] = [
+const KINDS: [(&[u8], &str); 15] = [
     (b"\xfd7zXZ\0", "compressed with xz"),
     (b"BZh", "compressed with bzip2"),
+    (b"\x1f\x8b", "compressed with gzip, once more than a layer is"),
+    (
+        b"\x28\xb5\x2f\xfd",
+        "compressed with zstd, once more than a layer is",
+    ),
     (b"\x04\x22\x4d\x18", "compressed with lz4"),
     (b"\x5d\0\0", "compressed with lzma"),
     (b"\x1f\x9d", "compressed with compress"),

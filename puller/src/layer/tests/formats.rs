@@ -153,6 +153,14 @@ fn what_is_no_archive_is_told_as_what_it_is() {
             }
         }
     }
+    for twice in [
+        gzip(&gzip(&sample())),
+        zstd(&gzip(&sample())),
+        gzip(&zstd(&sample())),
+    ] {
+        let fault = bytes(&twice).unwrap_err();
+        assert!(fault.happened.contains("once more than"), "{fault}");
+    }
     // Names may begin like that, too.
     for name in ["BZh", "070701", "PK\x03\x04", "{"] {
         assert_eq!(unpack([Layer::new().file(name, "x")]).unwrap()[name], file("x"));
