@@ -427,7 +427,7 @@ fn nothing_fits(means: &Means<'_>, want: &Want<'_>) -> Fault {
 }
 
 /// The scope that a pull needs. What the registry names in its challenge may be a placeholder.
-fn pull_scope(repository: &Repository) -> String {
+pub(super) fn pull_scope(repository: &Repository) -> String {
     format!("repository:{}:pull", repository.path)
 }
 

@@ -23,6 +23,7 @@ mod authorisation;
 mod blobs;
 mod connections;
 mod documents;
+mod guests;
 mod places;
 mod tls;
 mod waits;

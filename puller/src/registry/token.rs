@@ -77,6 +77,7 @@ pub(super) async fn fetch(
         url: realm.url.clone(),
         headers: HeaderMap::new(),
         authorization: None,
+        guest: None,
         form: None,
         plain: site.is_plain(),
         reach: site.reach,

@@ -19,6 +19,7 @@ use super::{
     address::{Guard, Reach},
     clients::{Clients, Profile},
     fault,
+    guests::Guest,
     proxy::Proxies,
     redirect, retry_after,
     settings::Settings,
@@ -58,6 +59,8 @@ pub(super) struct Call<'a> {
     pub(super) headers: HeaderMap,
     /// Sent to the URL's own origin only.
     pub(super) authorization: Option<HeaderValue>,
+    /// Sent to its own origin only, once a redirect has led there.
+    pub(super) guest: Option<Guest>,
     /// A form to be posted. Such a request is not redirected.
     pub(super) form: Option<Secret<String>>,
     /// Whether redirects may lead to plain HTTP.
@@ -77,6 +80,8 @@ pub(super) struct Answer {
     head: bool,
     /// Who answered.
     pub(super) host: String,
+    /// Who answered what in the end; it may hold secrets in its query.
+    pub(super) url: Url,
     /// Whether it is the origin that was asked first, which had our credentials and whose words may be
     /// quoted.
     pub(super) at_home: bool,
@@ -117,6 +122,7 @@ impl Wire {
                     asked,
                     head: call.method == Method::HEAD,
                     host,
+                    url,
                     at_home,
                     activity: Arc::clone(call.activity),
                     idle: self.idle,
@@ -187,7 +193,14 @@ fn request(client: &reqwest::Client, call: &Call<'_>, url: &Url, at_home: bool) 
     let mut request = client
         .request(call.method.clone(), url.clone())
         .headers(call.headers.clone());
-    if let Some(authorization) = call.authorization.as_ref().filter(|_| at_home) {
+    let guest = call.guest.as_ref();
+    let authorization = match at_home {
+        true => call.authorization.as_ref(),
+        false => guest
+            .filter(|guest| redirect::same_origin(&guest.origin, url))
+            .map(|guest| &guest.header),
+    };
+    if let Some(authorization) = authorization {
         request = request.header(AUTHORIZATION, authorization);
     }
     if let Some(form) = &call.form {
