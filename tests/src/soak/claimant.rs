@@ -30,7 +30,7 @@ const TTL: std::ops::Range<u64> = 8..20;
 const PAUSE: std::ops::Range<u64> = 20..300;
 
 /// Most that one claimant holds: with fewer, all would be claimed at all times.
-const MOST: usize = 6;
+const MOST: usize = 5;
 
 /// One claimant.
 #[derive(Debug)]
@@ -83,7 +83,7 @@ impl Claimant {
     async fn step(&mut self) {
         let subject = self.random.random_range(0..self.ground.pool.subjects.len());
         match self.random.random_range(0..10) {
-            0..3 if self.claims.len() < MOST && !self.claims.contains_key(&subject) => {
+            0..4 if self.claims.len() < MOST && !self.claims.contains_key(&subject) => {
                 let ttl = self
                     .random
                     .random_bool(0.5)
@@ -95,7 +95,7 @@ impl Claimant {
                 self.claims.insert(subject, claim);
                 self.fetch(subject).await;
             }
-            3..5 => {
+            4..7 => {
                 let which = self.random.random_range(0..MOST);
                 if let Some(subject) = self.claims.keys().nth(which).copied() {
                     self.release(subject).await;
@@ -130,16 +130,14 @@ impl Claimant {
             return;
         };
         let seconds = |time: Duration| time.try_into().ok();
+        // At rest the volume is to hold what is current, and nothing else.
+        let read = claim.holding.iter().filter(|_| !self.ground.life().rests);
         let request = FetchRequest {
             wish: Some(self.wish(subject)),
             claimant: self.name.clone(),
             max_age: seconds(MAX_AGE),
             claim_ttl: claim.ttl.and_then(seconds),
-            in_use: claim
-                .holding
-                .iter()
-                .map(|holding| holding.digest.clone())
-                .collect(),
+            in_use: read.map(|holding| holding.digest.clone()).collect(),
             ..FetchRequest::default()
         };
         let renewed = Renewed {

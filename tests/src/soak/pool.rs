@@ -14,9 +14,9 @@ use crate::{
 /// Layers that the images are made of.
 const LAYERS: usize = 10;
 /// Repositories, so that layers are shared within one and between two.
-const REPOSITORIES: usize = 3;
+const REPOSITORIES: usize = 4;
 /// Tags of each repository.
-const TAGS: usize = 3;
+const TAGS: usize = 5;
 /// What a tag may stand for.
 const VERSIONS: usize = 3;
 /// The path that some wishes select; every layer has a part of it.

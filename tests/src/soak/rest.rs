@@ -21,6 +21,9 @@ const PATIENCE: Duration = Duration::from_secs(7 * 60);
 /// How often it is looked.
 const LOOK_EVERY: Duration = Duration::from_millis(250);
 
+/// How often it says what it waits for.
+const TELL_EVERY: Duration = Duration::from_secs(30);
+
 /// Everybody who must agree at rest.
 #[derive(Debug)]
 pub struct Everybody {
@@ -41,11 +44,16 @@ impl Everybody {
     /// It does not come to that; the message says what was wrong last.
     pub async fn rests(&self, ground: &Ground) -> anyhow::Result<()> {
         let deadline = Instant::now() + PATIENCE;
+        let mut told = Instant::now();
         loop {
             let problem = match self.look(ground).await {
                 Ok(()) => return Ok(()),
                 Err(problem) => problem,
             };
+            if Instant::now() > told + TELL_EVERY {
+                told = Instant::now();
+                println!("not at rest yet: {:.300}", problem.to_string());
+            }
             if Instant::now() > deadline {
                 return Err(problem.context("it does not come to rest"));
             }
