@@ -47,7 +47,7 @@ use crate::{
 };
 
 /// How often a puller that starts is asked whether it serves.
-const ASK_EVERY: Duration = Duration::from_millis(20);
+const ASK_EVERY: Duration = Duration::from_millis(5);
 
 /// A running puller. Dropped, it is killed; if the scenario panics, its last log lines are shown.
 #[derive(Debug)]
@@ -325,6 +325,14 @@ impl Puller {
         self.launch().await.unwrap_or_else(|error| panic!("{error:#}"));
     }
 
+    /// The same, where it may not start.
+    ///
+    /// # Errors
+    /// It does not start; the message has its last words.
+    pub async fn try_start_again(&mut self) -> anyhow::Result<()> {
+        self.launch().await
+    }
+
     /// kill -9, and starts it again.
     pub async fn kill_and_start_again(&mut self) {
         self.kill().await;
@@ -397,7 +405,8 @@ impl Puller {
         self.channel().unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    fn log_file(&self) -> PathBuf {
+    /// The file of [`log`](Self::log); it goes with this.
+    pub fn log_file(&self) -> PathBuf {
         self.directory.path().join("puller.log")
     }
 
