@@ -98,7 +98,7 @@ impl Both {
     fn apply(&mut self, step: &Step) {
         match step {
             Step::Fetch(image, claimant, request) => {
-                self.fetch(&wishes()[*image], CLAIMANTS[*claimant], request)
+                self.fetch(&wishes()[*image], CLAIMANTS[*claimant], request);
             }
             Step::Release(image, claimant) => self.release(&wishes()[*image].id(), CLAIMANTS[*claimant]),
             Step::Plan(job, digest) => self.on_job(*job, |both, job| both.plan(job, &numbered(*digest))),

@@ -123,5 +123,5 @@ async fn pass(client: UnixStream, socket: &Path, bytes: &AtomicU64, mut vanished
         () = answers => return,
         _ = vanished.changed() => {}
     }
-    std::future::pending().await
+    std::future::pending::<()>().await;
 }
