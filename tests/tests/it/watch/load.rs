@@ -20,11 +20,11 @@ use tonic::{Streaming, transport::Channel};
 
 const IMAGES: usize = 1000;
 
-/// Who watches: a hundred read everything, a hundred want everything and never read, and eight hundred read
-/// what a claimant claims, as controllers do.
-const READERS: usize = 100;
+/// Who watches: fifty read everything, a hundred want everything and never read, and the others read what a
+/// claimant claims, as controllers do.
+const READERS: usize = 50;
 const SLEEPERS: usize = 100;
-const CONTROLLERS: usize = 800;
+const CONTROLLERS: usize = 850;
 
 /// Each of them claims as many Images as the others.
 const CLAIMANTS: usize = 100;
