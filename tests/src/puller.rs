@@ -15,6 +15,7 @@
 mod calls;
 mod crash;
 mod fetch;
+mod memory;
 mod watch;
 
 pub use crash::crash_points;
@@ -352,25 +353,6 @@ impl Puller {
         let mut command = self.bare_command();
         command.args(arguments).env("PULLER_ENDPOINT", self.endpoint());
         run_to_end(&mut command, "the command line").await
-    }
-
-    /// Bytes of memory that the process has now (its resident set).
-    ///
-    /// # Panics
-    /// It does not run.
-    pub fn memory(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the puller runs");
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .expect("Linux tells it");
-        let kibibytes = line
-            .trim()
-            .trim_end_matches("kB")
-            .trim()
-            .parse::<u64>()
-            .expect("a number of kB");
-        kibibytes << 10
     }
 
     /// The TCP address, where the puller was told to [`listen_on_loopback`](Starting::listen_on_loopback).
