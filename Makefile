@@ -19,6 +19,11 @@ demo: ## pulls an image from a registry of its own and shows it; ONCE=1: ends by
 	$(CARGO) build --locked -p puller -p puller-tests --bin puller --bin demo
 	@$(BUILD)/debug/demo
 
+.PHONY: soak
+soak: ## kills, faults, claims and watchers at random for MINUTES=30, with every invariant checked; PULLER_TEST_SEED
+	$(CARGO) build --locked -p puller -p puller-tests --bin puller --bin soak
+	@$(BUILD)/debug/soak --minutes $(or $(MINUTES),30)
+
 .PHONY: bench
 bench: tools ## measures the puller beside its peers and writes BENCHMARKS.md; ARGS="--runs 1 --shapes many"
 	$(CARGO) build --locked --profile dist -p puller -p puller-tests --bin puller --bin bench --example bare_pipeline

@@ -192,9 +192,11 @@ impl Daemon {
         self.hub.watch(after, filter)
     }
 
-    /// "I no longer need it."
-    pub fn release(self: &Arc<Self>, id: &ImageId, claimant: &str) {
+    /// "I no longer need it." Holds at once, and is answered when it is on disk: a claim that came back after
+    /// a crash would keep its content for ever, since whoever released it does not think of it any more.
+    pub async fn release(self: &Arc<Self>, id: &ImageId, claimant: &str) {
         self.update(|machine, now| machine.release(id, claimant, now));
+        self.save_now(id.clone()).await;
     }
 
     // === Life ===

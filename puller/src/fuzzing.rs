@@ -350,10 +350,12 @@ pub fn manifest(data: &[u8]) {
     };
     match Manifest::parse(&raw, ASKED) {
         Ok(Manifest::Index(index)) => {
-            index
-                .entries
-                .iter()
-                .for_each(|entry| check_descriptor(&entry.descriptor));
+            for entry in &index.entries {
+                match &entry.descriptor {
+                    Ok(descriptor) => check_descriptor(descriptor),
+                    Err(fault) => check_fault(fault),
+                }
+            }
             for platform in ["linux/amd64", "linux/arm64/v8", "linux/arm/v7"] {
                 let platform = platform.parse().expect("a constant");
                 match index.pick(&platform, ASKED) {

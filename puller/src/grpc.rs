@@ -41,14 +41,22 @@ impl Service {
         }
     }
 
-    /// Answers a call, and measures it. No call waits for anything.
+    /// Answers a call that waits for nothing, and measures it.
     fn answer<T>(
         &self,
         method: &'static str,
         call: impl FnOnce() -> Result<T, Status>,
     ) -> Result<Response<T>, Status> {
         let began = Instant::now();
-        let answer = call();
+        self.measured(method, began, call())
+    }
+
+    fn measured<T>(
+        &self,
+        method: &'static str,
+        began: Instant,
+        answer: Result<T, Status>,
+    ) -> Result<Response<T>, Status> {
         let code = answer.as_ref().map_or_else(Status::code, |_| Code::Ok);
         self.daemon.metrics().called(method, code, began.elapsed());
         answer.map(Response::new)
@@ -136,11 +144,15 @@ impl Puller for Service {
         &self,
         request: Request<v1::ReleaseRequest>,
     ) -> Result<Response<v1::ReleaseResponse>, Status> {
-        self.answer("Release", || {
-            let (id, claimant) = request::release(self.daemon.routes(), request.into_inner())?;
-            self.daemon.release(&id, &claimant);
-            Ok(v1::ReleaseResponse {})
-        })
+        let began = Instant::now();
+        let answer = match request::release(self.daemon.routes(), request.into_inner()) {
+            Ok((id, claimant)) => {
+                self.daemon.release(&id, &claimant).await;
+                Ok(v1::ReleaseResponse {})
+            }
+            Err(status) => Err(status),
+        };
+        self.measured("Release", began, answer)
     }
 }
 

@@ -13,7 +13,8 @@
 //! * Of every Image the latest state stays in the log; what it supersedes goes at once, unless it
 //!   entered a phase: then it stays among the last [`MAX_PAST`], so that a watcher that keeps up sees
 //!   every phase.
-//! * A deletion stays for [`HORIZON`]; whoever resumes from before the oldest one kept is `reset`.
+//! * A deletion stays for [`HORIZON`]; whoever resumes from before the oldest one kept is `reset`, and so is
+//!   whoever has not read for so long.
 //! * A version is `epoch.sequence`. The epoch is a number on the volume that is raised at each start,
 //!   so versions never fall; one of another epoch is `reset`.
 

@@ -33,6 +33,7 @@ pub(crate) mod challenge;
 mod clients;
 mod exchange;
 pub(crate) mod fault;
+mod guests;
 pub(crate) mod keyring;
 mod looks;
 pub mod manifest;

@@ -1,4 +1,5 @@
-//! What `make bench` is made of: image shapes, a disk of its own, the contestants, and the report.
+//! What `make bench` is made of: image shapes, a disk of its own, the contestants, what is asked of the daemon
+//! alone (load, watchers, restarts), and the report.
 //!
 //! Everything is measured in one run, interleaved, on the same cold disk: machines are noisy, so only
 //! the ratios of one run mean anything.
@@ -8,7 +9,10 @@ pub mod disk;
 pub mod load;
 pub mod process;
 pub mod report;
+pub mod restart;
 pub mod shape;
+pub mod thousand;
+pub mod watchers;
 
 use std::time::Duration;
 

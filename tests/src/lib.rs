@@ -6,6 +6,7 @@
 //! - [`puller`]: the built daemon as a process, and its command line; [`grpcurl`]: the real grpcurl.
 //! - [`environment`]: what a person sets for the random ones.
 //! - [`bench`]: what `make bench` is made of.
+//! - [`soak`]: what `make soak` is made of.
 //! - [`strace`]: the puller's system calls, in their order.
 //! - [`tree`]: directory trees, compared; [`umoci`]: the tree that skopeo and umoci make of an image.
 //!
@@ -21,6 +22,7 @@ mod process;
 pub mod puller;
 pub mod registry;
 pub mod scripted;
+pub mod soak;
 pub mod strace;
 pub mod tree;
 pub mod umoci;

@@ -15,6 +15,7 @@
 mod calls;
 mod crash;
 mod fetch;
+mod memory;
 mod watch;
 
 pub use crash::crash_points;
@@ -47,7 +48,7 @@ use crate::{
 };
 
 /// How often a puller that starts is asked whether it serves.
-const ASK_EVERY: Duration = Duration::from_millis(20);
+const ASK_EVERY: Duration = Duration::from_millis(5);
 
 /// A running puller. Dropped, it is killed; if the scenario panics, its last log lines are shown.
 #[derive(Debug)]
@@ -325,6 +326,14 @@ impl Puller {
         self.launch().await.unwrap_or_else(|error| panic!("{error:#}"));
     }
 
+    /// The same, where it may not start.
+    ///
+    /// # Errors
+    /// It does not start; the message has its last words.
+    pub async fn try_start_again(&mut self) -> anyhow::Result<()> {
+        self.launch().await
+    }
+
     /// kill -9, and starts it again.
     pub async fn kill_and_start_again(&mut self) {
         self.kill().await;
@@ -344,25 +353,6 @@ impl Puller {
         let mut command = self.bare_command();
         command.args(arguments).env("PULLER_ENDPOINT", self.endpoint());
         run_to_end(&mut command, "the command line").await
-    }
-
-    /// Bytes of memory that the process has now (its resident set).
-    ///
-    /// # Panics
-    /// It does not run.
-    pub fn memory(&self) -> u64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.pid())).expect("the puller runs");
-        let line = status
-            .lines()
-            .find_map(|line| line.strip_prefix("VmRSS:"))
-            .expect("Linux tells it");
-        let kibibytes = line
-            .trim()
-            .trim_end_matches("kB")
-            .trim()
-            .parse::<u64>()
-            .expect("a number of kB");
-        kibibytes << 10
     }
 
     /// The TCP address, where the puller was told to [`listen_on_loopback`](Starting::listen_on_loopback).
@@ -397,7 +387,8 @@ impl Puller {
         self.channel().unwrap_or_else(|error| panic!("{error:#}"))
     }
 
-    fn log_file(&self) -> PathBuf {
+    /// The file of [`log`](Self::log); it goes with this.
+    pub fn log_file(&self) -> PathBuf {
         self.directory.path().join("puller.log")
     }
 

@@ -121,6 +121,17 @@ impl Tree {
         Self(self.0.iter().filter_map(strip).collect())
     }
 
+    /// Only a path of it, what is below that, and the directories above.
+    #[must_use]
+    pub fn selected(mut self, selection: &str) -> Self {
+        let is_in = |path: &str, above: &str| {
+            path == above || path.strip_prefix(above).is_some_and(|rest| rest.starts_with('/'))
+        };
+        self.0
+            .retain(|path, _| is_in(path, selection) || is_in(selection, path));
+        self
+    }
+
     /// With the modes that a published tree has by our rule: directories 0555, files 0444 or, when
     /// anybody may execute them, 0555.
     #[must_use]
@@ -325,6 +336,8 @@ mod tests {
             ]
         };
         published.assert_same_as(&Tree::expected(expected("text")));
+        let selected = published.clone().selected("d/run");
+        assert_eq!(selected.paths().collect::<Vec<_>>(), ["d", "d/run"]);
         assert_eq!(published.below("d").paths().collect::<Vec<_>>(), ["run", "text"]);
         let differences = published.differences(&Tree::expected(expected("other")));
         assert_eq!(differences.len(), 1);

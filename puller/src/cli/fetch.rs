@@ -131,7 +131,9 @@ async fn fetch_and_watch(
             }
             Some(Event::Deleted(_)) => return Err(gone(&image)),
             Some(Event::Bookmark(bookmark)) if bookmark.synced && !seen => return Err(gone(&image)),
-            Some(Event::Bookmark(_) | Event::Reset(_)) | None => {}
+            // All is told again.
+            Some(Event::Reset(_)) => seen = false,
+            Some(Event::Bookmark(_)) | None => {}
         }
     }
     Err(Error::Client(puller_client::Error::Unavailable(

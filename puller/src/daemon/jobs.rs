@@ -132,6 +132,8 @@ impl Daemon {
             // Nobody else writes this record in between, so no older one can take its place.
             let writing = daemon.saver.writing();
             let Some(saved) = daemon.machine().saved_as_published(&job, &content) else {
+                // What it has published may be nobody's now.
+                daemon.collect.notify_one();
                 return Ok(End::Cancelled);
             };
             daemon.write(&saved)?;

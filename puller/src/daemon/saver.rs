@@ -39,6 +39,11 @@ impl Saver {
         }
     }
 
+    /// The queue need not write this one.
+    fn take(&self, id: &ImageId) {
+        self.lock().queued.remove(id);
+    }
+
     /// Nothing more will come; the thread ends when all is written.
     pub(super) fn close(&self) {
         self.lock().closed = true;
@@ -54,8 +59,11 @@ impl Saver {
         let mut queue = self.lock();
         loop {
             if let Some(id) = queue.order.pop_front() {
-                queue.queued.remove(&id);
-                return Some(id);
+                if queue.queued.remove(&id) {
+                    return Some(id);
+                }
+                // Somebody else has taken it.
+                continue;
             }
             if queue.closed {
                 return None;
@@ -74,19 +82,37 @@ impl Daemon {
         let daemon = Arc::clone(self);
         tokio::task::spawn_blocking(move || {
             while let Some(id) = daemon.saver.next() {
-                let _writing = daemon.saver.writing();
-                let saved = daemon.machine().saved(&id);
-                let written = match saved {
-                    Some(saved) => daemon.write(&saved),
-                    None => daemon.engine.volume.remove_image(&id),
-                };
-                if let Err(fault) = written {
-                    // Costs at worst what a crash would cost: a claim or an attempt's number. The next
-                    // change of this Image tries again.
-                    tracing::error!(%id, %fault, "an image's record could not be written");
-                }
+                daemon.save(&id);
             }
         })
+    }
+
+    /// Waits until the record is on disk as the Image is now.
+    pub(super) async fn save_now(self: &Arc<Self>, id: ImageId) {
+        let daemon = Arc::clone(self);
+        let saved = tokio::task::spawn_blocking(move || {
+            // What was taken from the queue a moment ago may not be written yet, so it is written here in
+            // any case.
+            daemon.saver.take(&id);
+            daemon.save(&id);
+        });
+        if let Err(panic) = saved.await {
+            tracing::error!(%panic, "an image's record could not be written");
+        }
+    }
+
+    fn save(&self, id: &ImageId) {
+        let _writing = self.saver.writing();
+        let saved = self.machine().saved(id);
+        let written = match saved {
+            Some(saved) => self.write(&saved),
+            None => self.engine.volume.remove_image(id),
+        };
+        if let Err(fault) = written {
+            // Costs at worst what a crash would cost: a claim or an attempt's number. The next change of
+            // this Image tries again.
+            tracing::error!(%id, %fault, "an image's record could not be written");
+        }
     }
 
     pub(super) fn write(&self, saved: &Saved) -> Result<(), Fault> {

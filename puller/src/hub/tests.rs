@@ -1,3 +1,5 @@
+mod random;
+
 use std::collections::{BTreeMap, HashSet};
 
 use super::*;
@@ -147,6 +149,26 @@ fn a_version_of_another_epoch_or_from_beyond_the_horizon_is_reset() {
         drain(&mut all(&hub, Some(earlier))),
         ["reset", "b Unpacked", "c Unpacked", "synced"]
     );
+}
+
+#[test]
+fn a_watcher_that_slept_beyond_the_horizon_is_reset_where_it_is() {
+    let hub = hub();
+    hub.put(image("a", Phase::Unpacked), true);
+    hub.put(image("b", Phase::Unpacked), true);
+    let mut slept = all(&hub, None);
+    assert_eq!(drain(&mut slept), ["a Unpacked", "b Unpacked", "synced"]);
+    let mut half = all(&hub, None);
+    assert!(matches!(half.try_next(), Some(Event::Put(..))));
+    let mut unread = all(&hub, None);
+    hub.delete(&image("a", Phase::Unpacked).id, Duration::ZERO);
+    hub.expire(HORIZON);
+    for watcher in [&mut slept, &mut half, &mut unread] {
+        assert_eq!(drain(watcher), ["reset", "b Unpacked", "synced"]);
+        assert!(drain(watcher).is_empty());
+    }
+    // Whoever begins now knows nothing that was deleted.
+    assert_eq!(drain(&mut all(&hub, None)), ["b Unpacked", "synced"]);
 }
 
 #[test]

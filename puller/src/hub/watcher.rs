@@ -19,7 +19,7 @@ pub struct Filter {
 }
 
 impl Filter {
-    fn wants(&self, image: &Image) -> bool {
+    pub(super) fn wants(&self, image: &Image) -> bool {
         self.claimant.is_empty() || image.claims.contains_key(&self.claimant)
     }
 
@@ -55,6 +55,8 @@ pub struct Watcher {
     cursor: u64,
     /// The version of the last event.
     told: u64,
+    /// Deletions up to here were forgotten already when it began: it was never told of what they deleted.
+    horizon: u64,
     /// The current states are being told, up to this sequence.
     syncing: Option<u64>,
     /// What has been put and is in the filter; only kept where an Image can leave the filter.
@@ -75,6 +77,7 @@ impl Watcher {
             filter,
             cursor: 0,
             told: 0,
+            horizon,
             syncing: Some(last),
             put: HashSet::new(),
             resumed: false,
@@ -140,6 +143,9 @@ impl Watcher {
         }
         let hub = Arc::clone(&self.hub);
         let log = hub.log();
+        if log.horizon > self.cursor.max(self.horizon) {
+            return Some(self.begin_anew(&log));
+        }
         while let Some((seq, record)) = log
             .entries
             .range((Bound::Excluded(self.cursor), Bound::Unbounded))
@@ -157,6 +163,18 @@ impl Watcher {
         }
         let end = self.syncing?;
         Some(self.synced(end))
+    }
+
+    /// It has not read for so long that deletions which it was not told of are forgotten: it gets what is, like
+    /// whoever resumes that late.
+    fn begin_anew(&mut self, log: &Log) -> Event {
+        self.cursor = 0;
+        self.told = 0;
+        self.horizon = log.horizon;
+        self.syncing = Some(log.last);
+        self.put.clear();
+        self.resumed = false;
+        Event::Reset
     }
 
     fn synced(&mut self, end: u64) -> Event {

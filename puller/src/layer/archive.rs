@@ -21,6 +21,7 @@ use super::{
 
 mod name;
 mod number;
+mod other;
 mod pax;
 pub(crate) mod sparse;
 
@@ -88,6 +89,8 @@ pub(crate) struct Archive<S> {
     data: u64,
     /// Bytes after the data up to the next block.
     padding: u64,
+    /// Whether a header was read.
+    begun: bool,
     ended: bool,
 }
 
@@ -98,6 +101,7 @@ impl<S: Stream> Archive<S> {
             layer: layer.to_owned(),
             data: 0,
             padding: 0,
+            begun: false,
             ended: false,
         }
     }
@@ -384,6 +388,7 @@ impl<S: Stream> Archive<S> {
         match read(&mut self.stream, block)? {
             0 => return Ok(false),
             BLOCK => {}
+            n if !self.begun => return Err(self.malformed(other::told(&block[..n]))),
             _ => return Err(cut(&self.layer)),
         }
         let is_zero = |block: &[u8]| block.iter().all(|byte| *byte == 0);
@@ -404,9 +409,12 @@ impl<S: Stream> Archive<S> {
         let found = number::parse(&block[field.clone()]);
         let signed = || unsigned.wrapping_sub(high(&block[..field.start]) + high(&block[field.end..]));
         if found.is_some_and(|found| found == unsigned || found == signed()) {
+            self.begun = true;
             Ok(true)
+        } else if !self.begun {
+            Err(self.malformed(other::told(block)))
         } else {
-            Err(self.malformed("a header's checksum is wrong: it is no tar archive, or damaged"))
+            Err(self.malformed("a header's checksum is wrong: the archive is damaged"))
         }
     }
 

@@ -81,3 +81,21 @@ impl Made {
         *self = Self::default();
     }
 }
+
+/// The paths of special files, which are left out, so that links to them can be told from links to nothing.
+/// Hashed as above; a path stays although something else takes its place, and is then not looked for here.
+#[derive(Debug, Default)]
+pub(super) struct LeftOut {
+    hasher: RandomState,
+    paths: HashSet<u64>,
+}
+
+impl LeftOut {
+    pub(super) fn add(&mut self, path: &[u8]) {
+        self.paths.insert(self.hasher.hash_one(path));
+    }
+
+    pub(super) fn contains(&self, path: &[u8]) -> bool {
+        self.paths.contains(&self.hasher.hash_one(path))
+    }
+}

@@ -24,7 +24,7 @@ use super::{
     bytes::{Bytes, Stream},
     dirs::{Dir, Dirs},
     fault::{self, quoted},
-    made::{Key, Made},
+    made::{Key, LeftOut, Made},
     path::{self, Meaning},
     writer::{self, Creation, Failure, Job, Writer},
 };
@@ -89,6 +89,7 @@ pub struct Tree {
     read: u64,
     written: u64,
     totals: Summary,
+    left_out: LeftOut,
 }
 
 impl Tree {
@@ -135,6 +136,7 @@ impl Tree {
             read: 0,
             written: 0,
             totals: Summary::default(),
+            left_out: LeftOut::default(),
         })
     }
 
@@ -227,6 +229,9 @@ impl Tree {
             Meaning::Whiteout(hidden) => return self.whiteout(parent, hidden),
             Meaning::Plain => {}
         }
+        if entry.kind == Kind::Special {
+            self.left_out.add(&path);
+        }
         if !self.select(&path, &entry.kind)? {
             return Ok(());
         }
@@ -239,10 +244,7 @@ impl Tree {
             Kind::Directory => self.directory(&dir, name, &path),
             Kind::Symlink(target) => self.symlink(&dir, name, &path, target),
             Kind::HardLink(target) => self.hard_link(&dir, name, &path, target),
-            Kind::Special => {
-                let key = self.made.key(dir.id, name);
-                self.clear(&dir, name, key, &path)
-            }
+            Kind::Special => self.replace_by_nothing(&dir, name, &path),
             Kind::Label => Ok(()),
         }
     }
@@ -286,6 +288,8 @@ impl Tree {
     fn hard_link(&mut self, dir: &Dir, name: &[u8], path: &[u8], target: &[u8]) -> Result<(), Fault> {
         let target = self.hard_link_target(path, target)?;
         let (target_parent, target_name) = path::split(&target);
+        // Another name of a device or pipe that was left out is left out as well.
+        let is_left_out = self.left_out.contains(&target);
         let missing = |tree: &Self| {
             tree.malformed(format!(
                 "{} is a hard link to {}, which is not there",
@@ -294,6 +298,9 @@ impl Tree {
             ))
         };
         let Some(target_dir) = self.parent(target_parent, false)? else {
+            if is_left_out {
+                return self.leave_out(dir, name, path);
+            }
             return Err(self
                 .outside_selection(path, &target)
                 .unwrap_or_else(|| missing(self)));
@@ -303,6 +310,7 @@ impl Tree {
         let look = |dir: &Dir, name: &[u8]| rustix::fs::statat(&dir.fd, name, AtFlags::SYMLINK_NOFOLLOW);
         let stat = match look(&target_dir, target_name) {
             Ok(stat) => stat,
+            Err(Errno::NOENT) if is_left_out => return self.leave_out(dir, name, path),
             Err(Errno::NOENT) => {
                 return Err(self
                     .outside_selection(path, &target)
@@ -338,6 +346,18 @@ impl Tree {
         }
         self.made.add(key);
         Ok(())
+    }
+
+    /// A hard link to something that was left out.
+    fn leave_out(&mut self, dir: &Dir, name: &[u8], path: &[u8]) -> Result<(), Fault> {
+        self.totals.skipped.special_files += 1;
+        self.left_out.add(path);
+        self.replace_by_nothing(dir, name, path)
+    }
+
+    fn replace_by_nothing(&mut self, dir: &Dir, name: &[u8], path: &[u8]) -> Result<(), Fault> {
+        let key = self.made.key(dir.id, name);
+        self.clear(dir, name, key, path)
     }
 
     fn hard_link_target(&self, path: &[u8], target: &[u8]) -> Result<Vec<u8>, Fault> {

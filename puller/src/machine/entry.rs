@@ -310,6 +310,9 @@ impl Entry {
         self.failed = None;
         self.image.last_error = None;
         self.image.next_retry = None;
+        // What an earlier job has kept of another digest, before the tag moved back.
+        self.collect |= !self.blobs.is_empty();
+        self.blobs.clear();
         let too_early = self
             .fresh_since
             .take()

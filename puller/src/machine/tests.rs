@@ -1,5 +1,6 @@
 //! The rules of decisions 1 to 6, by a virtual clock.
 
+mod claimed;
 mod claims;
 mod freshness;
 mod life;

@@ -145,7 +145,10 @@ async fn manifest_of(
         match Manifest::parse(&raw, asked)? {
             Manifest::Image(image) => return Ok((digest, Found::Image(image))),
             Manifest::Artifact(artifact) => return Ok((digest, Found::Artifact(artifact))),
-            Manifest::Index(index) => digest = index.pick(&wish.platform, asked)?.descriptor.digest.clone(),
+            Manifest::Index(index) => {
+                let picked = index.pick(&wish.platform, asked)?;
+                digest = picked.descriptor.clone()?.digest;
+            }
         }
     }
     Err(Fault::new(

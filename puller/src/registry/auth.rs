@@ -151,7 +151,12 @@ impl Demand {
     /// The text says why none of them can be met.
     pub(super) fn of(challenges: &[Challenge], site: &Site) -> Result<Self, String> {
         let mut problem = None;
+        let basic = challenges.iter().any(|challenge| challenge.scheme == "basic");
         for challenge in challenges.iter().filter(|challenge| challenge.scheme == "bearer") {
+            // Without a token server there is nothing to be got round.
+            if basic && challenge.parameter("realm").is_none_or(str::is_empty) {
+                continue;
+            }
             match realm_of(challenge, site) {
                 Ok(realm) => return Ok(Self::Bearer(realm)),
                 Err(why) => problem = Some(why),
@@ -160,7 +165,7 @@ impl Demand {
         // A Bearer challenge that we refuse for its realm is not got round by sending a password.
         match problem {
             Some(problem) => Err(problem),
-            None if challenges.iter().any(|challenge| challenge.scheme == "basic") => Ok(Self::Basic),
+            None if basic => Ok(Self::Basic),
             None if challenges.is_empty() => Err("without saying how to authenticate".to_owned()),
             None => {
                 let schemes: Vec<_> = challenges
@@ -422,7 +427,7 @@ fn nothing_fits(means: &Means<'_>, want: &Want<'_>) -> Fault {
 }
 
 /// The scope that a pull needs. What the registry names in its challenge may be a placeholder.
-fn pull_scope(repository: &Repository) -> String {
+pub(super) fn pull_scope(repository: &Repository) -> String {
     format!("repository:{}:pull", repository.path)
 }
 

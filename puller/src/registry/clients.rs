@@ -5,11 +5,13 @@
 
 use std::{
     collections::HashMap,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, PoisonError, atomic::Ordering},
     time::Duration,
 };
 
 use url::Url;
+
+use dials::Dials;
 
 use super::{
     address::{Guard, Reach, Resolver},
@@ -22,6 +24,8 @@ use crate::{
     domain::Reason,
     error::{Error, Fault},
 };
+
+mod dials;
 
 /// Load balancers close idle connections after a minute or so; we do it first.
 const POOL_IDLE: Duration = Duration::from_secs(30);
@@ -36,8 +40,23 @@ pub(super) struct Profile {
     pub(super) insecure: bool,
 }
 
+/// An HTTP client that counts its connections.
+#[derive(Debug, Clone)]
+pub(super) struct Client {
+    pub(super) http: reqwest::Client,
+    dials: Dials,
+}
+
+impl Client {
+    /// Connections that were begun so far. As long as this stays the same, a request uses one that was
+    /// kept.
+    pub(super) fn dials(&self) -> u64 {
+        self.dials.0.load(Ordering::Relaxed)
+    }
+}
+
 /// A client, and what it was made of.
-type Made = (Option<Arc<HostTls>>, reqwest::Client);
+type Made = (Option<Arc<HostTls>>, Client);
 
 /// Makes clients and keeps them.
 #[derive(Debug)]
@@ -94,13 +113,7 @@ impl Clients {
     ///
     /// # Errors
     /// Its host's certificates can't be used.
-    pub(super) fn of(
-        &self,
-        profile: &Profile,
-        asked: &str,
-        url: &Url,
-        host: &str,
-    ) -> Result<reqwest::Client, Fault> {
+    pub(super) fn of(&self, profile: &Profile, asked: &str, url: &Url, host: &str) -> Result<Client, Fault> {
         let certs = if url.scheme() == "https" {
             self.certs.of(url, host).map_err(|unusable| {
                 let happened = format!("the certificates for {host} cannot be used: {unusable}");
@@ -120,11 +133,7 @@ impl Clients {
         })
     }
 
-    fn made(
-        &self,
-        profile: &Profile,
-        own: Option<(String, Arc<HostTls>)>,
-    ) -> Result<reqwest::Client, reqwest::Error> {
+    fn made(&self, profile: &Profile, own: Option<(String, Arc<HostTls>)>) -> Result<Client, reqwest::Error> {
         let (host, certs) = own.unzip();
         let key = (profile.clone(), host);
         let mut made = self.made.lock().unwrap_or_else(PoisonError::into_inner);
@@ -143,7 +152,8 @@ impl Clients {
         Ok(client)
     }
 
-    fn make(&self, profile: &Profile, certs: Option<&HostTls>) -> Result<reqwest::Client, reqwest::Error> {
+    fn make(&self, profile: &Profile, certs: Option<&HostTls>) -> Result<Client, reqwest::Error> {
+        let dials = Dials::default();
         let own_roots = certs.map(|certs| certs.roots.as_slice()).unwrap_or_default();
         let roots = || self.roots.iter().chain(own_roots).cloned();
         let builder = || {
@@ -157,17 +167,19 @@ impl Clients {
             .referer(false)
             .connect_timeout(self.settings.connect_timeout)
             .pool_idle_timeout(POOL_IDLE)
+            .connector_layer(dials.clone())
             .tls_danger_accept_invalid_certs(profile.insecure)
             .dns_resolver(Resolver {
                 guard: Arc::clone(&self.guard),
                 reach: profile.reach,
             })
         };
-        builder().tls_certs_merge(roots()).build().or_else(|error| {
+        let http = builder().tls_certs_merge(roots()).build().or_else(|error| {
             // An image without CA certificates must not keep plain registries from being pulled from.
             tracing::warn!(%error, "cannot use the system's CA certificates; only those of the CA files are trusted");
             builder().tls_certs_only(roots()).build()
-        })
+        })?;
+        Ok(Client { http, dials })
     }
 }
 

@@ -17,6 +17,7 @@ use super::{
     auth::{Demand, Lookup, Means, Sessions, Tried},
     challenge::{self, Challenge},
     fault,
+    guests::Guests,
     keyring::Keyring,
     pause::Pauses,
     scheme::Schemes,
@@ -36,6 +37,7 @@ pub(super) struct Exchange {
     schemes: Schemes,
     sessions: Sessions,
     pauses: Pauses,
+    guests: Guests,
     keyring: Arc<Keyring>,
 }
 
@@ -150,6 +152,7 @@ impl Exchange {
             schemes,
             sessions: Sessions::default(),
             pauses: Pauses::default(),
+            guests: Guests::default(),
             keyring,
         })
     }
@@ -225,6 +228,7 @@ impl Exchange {
             url: site.url(&repository.path, question.kind, question.name)?,
             headers: question.headers(),
             authorization: None,
+            guest: self.guests.known(&repository.registry, &repository.path),
             form: None,
             plain: site.is_plain(),
             reach: site.reach,
@@ -236,7 +240,8 @@ impl Exchange {
             .await
             .map_err(|fault| self.noted(repository, fault))?;
         let mut tried = Tried::default();
-        let mut asked_storage_again = false;
+        let (mut asked_storage_again, mut asked_for_guest) = (false, false);
+        let mut of_base = None;
         loop {
             self.pauses.wait(&repository.registry, &repository.activity).await;
             call.authorization = pass.as_ref().map(|pass| pass.header.clone());
@@ -249,6 +254,14 @@ impl Exchange {
                 return Ok(answer);
             }
             let refused = matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN);
+            if !answer.at_home && status == StatusCode::UNAUTHORIZED && !asked_for_guest {
+                asked_for_guest = true;
+                let challenges = challenge::all(answer.headers());
+                if let Some(guest) = self.guests.obtain(&means, &answer.url, &challenges).await {
+                    call.guest = Some(guest);
+                    continue;
+                }
+            }
             if !answer.at_home && may_be_expired(status) {
                 // A presigned link may have expired on the way; the registry gives a new one.
                 if asked_storage_again {
@@ -257,7 +270,15 @@ impl Exchange {
                 asked_storage_again = true;
                 continue;
             }
-            let challenges = challenge::all(answer.headers());
+            let mut challenges = challenge::all(answer.headers());
+            // A HEAD is followed by a GET then.
+            if status == StatusCode::UNAUTHORIZED && challenges.is_empty() && question.method == Method::GET {
+                challenges = match of_base.take() {
+                    Some(before) => before,
+                    None => self.challenges_of_base(site, &call).await,
+                };
+                of_base = Some(challenges.clone());
+            }
             let more = match (status, &pass) {
                 _ if is_challenge(status, &challenges) => match Demand::of(&challenges, site) {
                     Ok(demand) => {
@@ -293,6 +314,29 @@ impl Exchange {
         }
     }
 
+    /// What the API's base asks for. Docker and its kin ask there first, so that some registries, and what is
+    /// in front of them, say it nowhere else.
+    async fn challenges_of_base(&self, site: &Site, call: &Call<'_>) -> Vec<Challenge> {
+        let mut url = site.base.clone();
+        url.set_path("/v2/");
+        let base = Call {
+            method: Method::GET,
+            url,
+            headers: HeaderMap::new(),
+            authorization: None,
+            guest: None,
+            form: None,
+            ..*call
+        };
+        match self.wire.ask(&base).await {
+            Ok(answer) if answer.at_home && answer.status() == StatusCode::UNAUTHORIZED => {
+                challenge::all(answer.headers())
+            }
+            // Whatever is wrong there, the 401 at hand is what is told.
+            _ => Vec::new(),
+        }
+    }
+
     /// HEAD, and GET where that fails in any way that a GET may not: registries answer HEAD with 403,
     /// 404, 405 and worse, or not at all, where GET works, and an error to GET comes with its reasons.
     pub(super) async fn head_or_get(
@@ -316,6 +360,10 @@ impl Exchange {
         let status = answer.status();
         let Site { registry, whose, .. } = site;
         let remedy = match status.as_u16() {
+            401 if !answer.at_home && !challenge::all(answer.headers()).is_empty() => format!(
+                "{registry} leads to {}, where {whose} are not sent: pull from there",
+                answer.host
+            ),
             _ if !answer.at_home => format!("look at the storage of {registry}"),
             400 if site.is_plain() => {
                 self.schemes.forget(&site.base);

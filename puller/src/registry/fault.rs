@@ -44,14 +44,15 @@ pub(crate) fn quoted(text: &str) -> String {
     quote
 }
 
-/// What a registry or token server says of an error: the distribution-spec's envelope
-/// (`{"errors": [{"code", "message"}]}`), the shapes that token servers use, or the beginning of the
-/// body.
+/// What a registry or token server says of an error: its [`words`], or the beginning of the body.
 pub(crate) fn said(body: &[u8]) -> String {
-    let text = String::from_utf8_lossy(body);
-    let Ok(value) = serde_json::from_slice::<Value>(body) else {
-        return quoted(&text);
-    };
+    words(body).unwrap_or_else(|| quoted(&String::from_utf8_lossy(body)))
+}
+
+/// The words of an error: in the distribution-spec's envelope (`{"errors": [{"code", "message"}]}`), or in the
+/// shapes that token servers use. Nothing else of a body is told, which may hold secrets.
+pub(super) fn words(body: &[u8]) -> Option<String> {
+    let value: Value = serde_json::from_slice(body).ok()?;
     let word = |value: &Value, name: &str| value.get(name).and_then(Value::as_str).map(str::to_owned);
     let one = |error: &Value| match (word(error, "code"), word(error, "message")) {
         (Some(code), Some(message)) if !message.is_empty() => Some(format!("{code}: {message}")),
@@ -64,8 +65,8 @@ pub(crate) fn said(body: &[u8]) -> String {
     let flat = ["error_description", "message", "details", "detail", "error"];
     let said = envelope
         .filter(|texts| !texts.is_empty())
-        .or_else(|| flat.iter().find_map(|name| word(&value, name)));
-    quoted(said.as_deref().unwrap_or(&text))
+        .or_else(|| flat.iter().find_map(|name| word(&value, name)))?;
+    Some(quoted(&said))
 }
 
 /// The reason that a status stands for.

@@ -5,11 +5,14 @@
 //! taken from outside as it comes and checked here once, so that whoever gets a [`Descriptor`] has a
 //! sound one.
 
+use std::collections::BTreeMap;
+
 use oci_client::manifest::{
     IMAGE_CONFIG_MEDIA_TYPE, IMAGE_DOCKER_CONFIG_MEDIA_TYPE, IMAGE_MANIFEST_LIST_MEDIA_TYPE,
     IMAGE_MANIFEST_MEDIA_TYPE, OCI_IMAGE_INDEX_MEDIA_TYPE, OCI_IMAGE_MEDIA_TYPE,
 };
-use serde::Deserialize;
+use serde::{Deserialize, Deserializer};
+use serde_json::{Value, value::RawValue};
 
 use super::{RawManifest, fault};
 use crate::{domain::Reason, error::Fault};
@@ -62,14 +65,15 @@ pub struct Artifact {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", expecting = "a JSON object")]
 struct Wire {
     schema_version: Option<u64>,
     media_type: Option<String>,
     artifact_type: Option<String>,
     config: Option<WireDescriptor>,
     layers: Option<Vec<WireDescriptor>>,
-    manifests: Option<Vec<index::WireEntry>>,
+    // As they are: one that is odd is no reason to refuse the others.
+    manifests: Option<Vec<Box<RawValue>>>,
     fs_layers: Option<serde::de::IgnoredAny>,
 }
 
@@ -106,10 +110,11 @@ impl Manifest {
             );
             unsupported(asked, problem)
         })?;
+        let is_dockers = wire.is_dockers(&content_type);
         match wire.kind(&content_type, asked)? {
             Kind::Index => {
                 let entries = wire.manifests.unwrap_or_default();
-                Index::new(entries, asked).map(Self::Index)
+                Ok(Self::Index(Index::new(&entries, asked)))
             }
             Kind::Manifest => {
                 let config = wire
@@ -117,7 +122,9 @@ impl Manifest {
                     .ok_or_else(|| unsupported(asked, "it has no config"))?;
                 let config = Descriptor::check(config, "config", asked)?;
                 let layers = wire.layers.unwrap_or_default();
-                if is_image_config(&config.media_type) {
+                let generic =
+                    wire.artifact_type.is_none() && is_untold_config(&config.media_type, is_dockers, &layers);
+                if generic || is_image_config(&config.media_type) {
                     let layers = layers.into_iter().enumerate();
                     let layers = layers
                         .map(|(i, layer)| Layer::of_image(layer, i, asked))
@@ -142,6 +149,17 @@ impl Manifest {
 }
 
 impl Wire {
+    /// Whether it is a manifest of Docker's own, which knows images and plugins only.
+    fn is_dockers(&self, content_type: &str) -> bool {
+        let own_type = self.media_type.as_deref().map(essence).unwrap_or_default();
+        let told = if own_type.is_empty() {
+            content_type
+        } else {
+            &own_type
+        };
+        told == IMAGE_MANIFEST_MEDIA_TYPE
+    }
+
     fn kind(&self, content_type: &str, asked: &str) -> Result<Kind, Fault> {
         let own_type = self.media_type.as_deref().map(essence).unwrap_or_default();
         if SCHEMA_1.contains(&own_type.as_str()) || self.schema_version == Some(1) || self.fs_layers.is_some()
@@ -202,6 +220,28 @@ fn is_image_config(media_type: &str) -> bool {
         media_type,
         IMAGE_CONFIG_MEDIA_TYPE | IMAGE_DOCKER_CONFIG_MEDIA_TYPE
     )
+}
+
+/// Whether a config of a type that says nothing is an image's. Old clients of Docker wrote such types
+/// into their manifests (docker/distribution#1621), and Docker pulls them to this day. Elsewhere a config
+/// without a type is one if all that it is for are layers.
+fn is_untold_config(media_type: &str, is_dockers: bool, layers: &[WireDescriptor]) -> bool {
+    match media_type {
+        "application/octet-stream" | "application/json" | "text/html" => is_dockers,
+        "" => is_dockers || (!layers.is_empty() && layers.iter().all(WireDescriptor::is_tar)),
+        _ => false,
+    }
+}
+
+/// A map of texts. Values that are none are left out: `null` is what some tools write for nothing, and
+/// nobody needs the others.
+fn texts<'de, D: Deserializer<'de>>(deserializer: D) -> Result<BTreeMap<String, String>, D::Error> {
+    let map = Option::<BTreeMap<String, Value>>::deserialize(deserializer)?.unwrap_or_default();
+    let text = |(name, value)| match value {
+        Value::String(text) => Some((name, text)),
+        _ => None,
+    };
+    Ok(map.into_iter().filter_map(text).collect())
 }
 
 /// A media type without its parameters, in lower case (RFC 9110 section 8.3.1).

@@ -21,7 +21,9 @@ use crate::domain::Reason;
 
 mod authorisation;
 mod blobs;
+mod connections;
 mod documents;
+mod guests;
 mod places;
 mod tls;
 mod waits;

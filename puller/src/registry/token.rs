@@ -77,6 +77,7 @@ pub(super) async fn fetch(
         url: realm.url.clone(),
         headers: HeaderMap::new(),
         authorization: None,
+        guest: None,
         form: None,
         plain: site.is_plain(),
         reach: site.reach,
@@ -104,11 +105,11 @@ pub(super) async fn fetch(
     }
     let answer = wire.ask(&call).await.map_err(Denied::Other)?;
     let status = answer.status();
-    if status.is_success() {
-        return read(answer, site).await.map_err(Denied::Other);
-    }
     // Who is asked of another host is not quoted: it may be no token server at all.
     let quotable = answer.at_home && redirects_nowhere(&realm.url, site);
+    if status.is_success() {
+        return read(answer, site, quotable).await.map_err(Denied::Other);
+    }
     let fault = refusal(answer, credential, site, quotable).await;
     Err(match status {
         StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN => Denied::Credentials(fault),
@@ -193,7 +194,7 @@ async fn refusal(answer: Answer, credential: Option<&Credential>, site: &Site, q
     fault
 }
 
-async fn read(answer: Answer, site: &Site) -> Result<Token, Fault> {
+async fn read(answer: Answer, site: &Site, quotable: bool) -> Result<Token, Fault> {
     let asked = answer.asked().to_owned();
     let registry_error = |happened: String| {
         let remedy = format!("check the token server of {}", site.registry);
@@ -205,8 +206,12 @@ async fn read(answer: Answer, site: &Site) -> Result<Token, Fault> {
         }
         fault
     })?;
-    let (token, life) = parse(&body, Timestamp::now())
-        .ok_or_else(|| registry_error("the answer holds no token".to_owned()))?;
+    let (token, life) = parse(&body, Timestamp::now()).ok_or_else(|| {
+        // Some servers answer 200 whatever they have to say.
+        let words = fault::words(&body).filter(|_| quotable);
+        let words = words.map(|words| format!(": {words}")).unwrap_or_default();
+        registry_error(format!("the answer holds no token{words}"))
+    })?;
     let header = bearer(&token)
         .ok_or_else(|| registry_error("the token holds characters that no header may have".to_owned()))?;
     Ok(Token {

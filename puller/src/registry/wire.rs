@@ -19,6 +19,7 @@ use super::{
     address::{Guard, Reach},
     clients::{Clients, Profile},
     fault,
+    guests::Guest,
     proxy::Proxies,
     redirect, retry_after,
     settings::Settings,
@@ -37,6 +38,10 @@ const ERROR_PATIENCE: Duration = Duration::from_secs(5);
 /// A wait for the next bytes of a body is told after this.
 const QUIET: Duration = Duration::from_secs(1);
 
+/// Kept connections that may turn out to be closed before a request fails: one for each of the requests to a
+/// registry that run at the same time, and some more.
+const MOST_KEPT: usize = 16;
+
 /// The HTTP clients, and the rules for using them.
 #[derive(Debug)]
 pub(super) struct Wire {
@@ -54,6 +59,8 @@ pub(super) struct Call<'a> {
     pub(super) headers: HeaderMap,
     /// Sent to the URL's own origin only.
     pub(super) authorization: Option<HeaderValue>,
+    /// Sent to its own origin only, once a redirect has led there.
+    pub(super) guest: Option<Guest>,
     /// A form to be posted. Such a request is not redirected.
     pub(super) form: Option<Secret<String>>,
     /// Whether redirects may lead to plain HTTP.
@@ -73,6 +80,8 @@ pub(super) struct Answer {
     head: bool,
     /// Who answered.
     pub(super) host: String,
+    /// Who answered what in the end; it may hold secrets in its query.
+    pub(super) url: Url,
     /// Whether it is the origin that was asked first, which had our credentials and whose words may be
     /// quoted.
     pub(super) at_home: bool,
@@ -113,6 +122,7 @@ impl Wire {
                     asked,
                     head: call.method == Method::HEAD,
                     host,
+                    url,
                     at_home,
                     activity: Arc::clone(call.activity),
                     idle: self.idle,
@@ -153,23 +163,52 @@ impl Wire {
             insecure: call.insecure && at_home,
         };
         let client = self.clients.of(&profile, asked, url, host)?;
-        let mut request = client
-            .request(call.method.clone(), url.clone())
-            .headers(call.headers.clone());
-        if let Some(authorization) = call.authorization.as_ref().filter(|_| at_home) {
-            request = request.header(AUTHORIZATION, authorization);
-        }
-        if let Some(form) = &call.form {
-            request = request
-                .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
-                .body(form.expose().clone());
-        }
         let _wait = call.activity.waiting_for(format!("an answer from {host}"));
-        match timeout(self.idle, request.send()).await {
-            Ok(sent) => sent.map_err(|error| fault::of_transport(asked, host, &error)),
-            Err(_) => Err(fault::idle(asked, host, self.idle)),
+        for _ in 0..MOST_KEPT {
+            let dials = client.dials();
+            let request = request(&client.http, call, url, at_home);
+            let error = match timeout(self.idle, request.send()).await {
+                Ok(Ok(answer)) => return Ok(answer),
+                Ok(Err(error)) => error,
+                Err(_) => return Err(fault::idle(asked, host, self.idle)),
+            };
+            // A connection that was kept for the next request may be closed by then, or while that is on
+            // its way; what only reads is asked again then (RFC 9110 section 9.2.2).
+            let was_kept = client.dials() == dials && !error.is_connect() && !error.is_timeout();
+            if !was_kept || call.form.is_some() {
+                return Err(fault::of_transport(asked, host, &error));
+            }
+            tracing::debug!(host, %error, "a kept connection turned out to be closed");
         }
+        Err(Fault::new(
+            Reason::Network,
+            asked,
+            format!("{host} closed {MOST_KEPT} connections one after the other"),
+            "",
+        ))
     }
+}
+
+fn request(client: &reqwest::Client, call: &Call<'_>, url: &Url, at_home: bool) -> reqwest::RequestBuilder {
+    let mut request = client
+        .request(call.method.clone(), url.clone())
+        .headers(call.headers.clone());
+    let guest = call.guest.as_ref();
+    let authorization = match at_home {
+        true => call.authorization.as_ref(),
+        false => guest
+            .filter(|guest| redirect::same_origin(&guest.origin, url))
+            .map(|guest| &guest.header),
+    };
+    if let Some(authorization) = authorization {
+        request = request.header(AUTHORIZATION, authorization);
+    }
+    if let Some(form) = &call.form {
+        request = request
+            .header(CONTENT_TYPE, "application/x-www-form-urlencoded")
+            .body(form.expose().clone());
+    }
+    request
 }
 
 impl Answer {

@@ -85,7 +85,8 @@ pub async fn measure(references: &[String], directory: &Path) -> anyhow::Result<
     })
 }
 
-fn percentiles(mut times: Vec<Duration>) -> (Duration, Duration) {
+/// Median and 99th percentile.
+pub(super) fn percentiles(mut times: Vec<Duration>) -> (Duration, Duration) {
     times.sort();
     let at = |percent: usize| times.get((times.len() * percent / 100).min(times.len().saturating_sub(1)));
     (

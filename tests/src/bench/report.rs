@@ -1,56 +1,103 @@
 //! BENCHMARKS.md.
 
+mod daemon;
+mod sections;
+
 use std::{collections::BTreeMap, fmt::Write as _, fs, path::Path, process::Command, time::Duration};
 
-use super::{Run, contestant::Contestant, load::Load, median, shape::Shape};
-
-/// What stands between these lines is written by hand, and kept.
-const NOTES: (&str, &str) = ("<!-- notes -->", "<!-- end of notes -->");
+use self::sections::Sections;
+use super::{
+    Run, contestant::Contestant, load::Load, median, restart::Start, shape::Shape, watchers::FanOut,
+};
 
 /// Everything that was measured.
 #[derive(Debug, Default)]
 pub struct Report {
     /// Of each shape: layers' compressed bytes.
     pub sizes: BTreeMap<&'static str, u64>,
-    /// All runs.
+    /// All pulls; none: those of an earlier report are kept, since only ratios of one run mean anything.
     pub runs: BTreeMap<(&'static str, &'static str), Vec<Run>>,
-    /// The daemon under load.
-    pub load: Option<Load>,
+    /// The daemon under load, each time.
+    pub loads: Vec<Load>,
+    /// How changes came to watchers.
+    pub fan_outs: Vec<FanOut>,
+    /// Starts with many Images.
+    pub starts: Vec<Start>,
     /// What was left out, and why.
     pub missing: Vec<String>,
     /// Where it was unpacked.
     pub disk: String,
     /// Runs of each.
     pub repeated: usize,
-    /// How it was called.
+    /// How it was made.
+    pub made: Made,
+}
+
+/// How a report was made.
+#[derive(Debug, Clone, Default)]
+pub struct Made {
+    /// How the bench was called.
     pub command: String,
+    /// The machine's load when it began: other work disturbs what is measured.
+    pub load_before: String,
+}
+
+impl Made {
+    fn line(&self) -> String {
+        format!(
+            "Made by `{}` on {}: {}; load average before it {}.",
+            self.command,
+            jiff::Zoned::now().date(),
+            machine(),
+            self.load_before
+        )
+    }
 }
 
 impl Report {
-    /// Writes the file; the hand-written part stays.
+    /// Writes the file; what was not measured stays, and the hand-written part.
     ///
     /// # Errors
     /// It can't be written.
     pub fn write(&self, path: &Path, shapes: &[Shape]) -> std::io::Result<()> {
         let old = fs::read_to_string(path).unwrap_or_default();
-        let notes = old
-            .split_once(NOTES.0)
-            .and_then(|(_, rest)| rest.split_once(NOTES.1))
-            .map_or("\n", |(notes, _)| notes);
-        fs::write(path, self.text(shapes, notes))
+        fs::write(path, self.text(shapes, &old))
     }
 
-    fn text(&self, shapes: &[Shape], notes: &str) -> String {
+    fn text(&self, shapes: &[Shape], old: &str) -> String {
+        let mut sections = Sections::of(old);
+        if !self.runs.is_empty() {
+            self.pulls(&mut sections, shapes);
+        }
+        let alone = [
+            (daemon::LOAD, daemon::load(&self.loads, &self.made)),
+            (daemon::WATCHERS, daemon::watchers(&self.fan_outs, &self.made)),
+            (daemon::RESTART, daemon::restart(&self.starts, &self.made)),
+        ];
+        for (heading, text) in alone {
+            if let Some(text) = text {
+                sections.put(heading, text);
+            }
+        }
+        sections.text()
+    }
+
+    /// The pulls of all contestants.
+    pub fn tables(&self, shapes: &[Shape]) -> String {
+        let mut sections = Sections::of("");
+        self.pulls(&mut sections, shapes);
+        sections.text()
+    }
+
+    fn pulls(&self, sections: &mut Sections, shapes: &[Shape]) {
         let mut text = String::from("# Benchmarks\n\n");
         let _ = writeln!(
             text,
-            "Made by `{}` on {}: {}.\n\n\
+            "{}\n\n\
              One run measures all, interleaved; each pull is cold, after a sync and a rest. The registry (docker-registry, plain\n\
              HTTP on loopback) shares the cores. A cell is the median of {} pulls by wall time. Only ratios of one run mean\n\
-             anything: the machine is shared and noisy.\n",
-            self.command,
-            jiff::Zoned::now().date(),
-            machine(),
+             anything: the machine is shared and noisy. Sections with a date of their own were made by another run.\n",
+            self.made.line(),
             self.repeated,
         );
         let _ = writeln!(text, "Unpacked on {}.\n", self.disk);
@@ -59,64 +106,33 @@ impl Report {
             let size = self.sizes.get(shape.name).copied().unwrap_or_default();
             let _ = writeln!(text, "| {} | {} | {} |", shape.name, shape.like, size / 1_000_000);
         }
-        self.table(
-            &mut text,
-            "Wall, seconds (the puller's without its sync)",
-            shapes,
-            |run, _| seconds(run.wall),
-        );
-        self.table(
-            &mut text,
-            "Wall, as a multiple of the puller's",
-            shapes,
-            |run, own| {
-                format!(
-                    "{:.2}",
-                    run.wall.as_secs_f64() / own.wall.as_secs_f64().max(f64::MIN_POSITIVE)
-                )
-            },
-        );
-        self.table(
-            &mut text,
-            "CPU, seconds, without the registry's",
-            shapes,
-            |run, _| seconds(run.cpu),
-        );
-        self.table(
-            &mut text,
-            "Peak memory of the process tree, MiB",
-            shapes,
-            |run, _| (run.peak >> 20).to_string(),
-        );
-        self.syncs(&mut text, shapes);
-        if let Some(load) = &self.load {
-            let _ = writeln!(
-                text,
-                "\n## Four pulls at a time\n\n\
-                 Idle {} MiB; peak {} MiB. Over the socket meanwhile, {} rounds: Fetch median {:.2} ms, 99th percentile {:.2} ms;\n\
-                 Get {:.2} ms and {:.2} ms.",
-                load.idle >> 20,
-                load.peak >> 20,
-                load.calls,
-                millis(load.fetch.0),
-                millis(load.fetch.1),
-                millis(load.get.0),
-                millis(load.get.1),
-            );
-        }
-        text += "\n## Versions\n\n";
-        for version in versions() {
-            let _ = writeln!(text, "- {version}");
-        }
-        for missing in &self.missing {
-            let _ = writeln!(text, "- left out: {missing}");
-        }
-        let _ = write!(text, "\n{}{notes}{}\n", NOTES.0, NOTES.1);
-        text
+        sections.put("", text);
+        let wall = |run: Run, _| seconds(run.wall);
+        let multiple = |run: Run, own: Run| {
+            let own = own.wall.as_secs_f64().max(f64::MIN_POSITIVE);
+            format!("{:.2}", run.wall.as_secs_f64() / own)
+        };
+        let title = "Wall, seconds (the puller's without its sync)";
+        sections.put(title, self.table(shapes, wall));
+        let title = "Wall, as a multiple of the puller's";
+        sections.put(title, self.table(shapes, multiple));
+        let title = "CPU, seconds, without the registry's";
+        sections.put(title, self.table(shapes, |run, _| seconds(run.cpu)));
+        let title = "Peak memory of the process tree, MiB";
+        sections.put(title, self.table(shapes, |run, _| (run.peak >> 20).to_string()));
+        let title = "Making it durable: the puller's one syncfs, seconds; the others sync nothing";
+        sections.put(title, self.syncs(shapes));
+        let left_out = self.missing.iter().map(|missing| format!("left out: {missing}"));
+        let lines: String = versions()
+            .into_iter()
+            .chain(left_out)
+            .map(|line| format!("- {line}\n"))
+            .collect();
+        sections.put("Versions", lines);
     }
 
-    fn table(&self, text: &mut String, title: &str, shapes: &[Shape], cell: impl Fn(Run, Run) -> String) {
-        let _ = write!(text, "\n## {title}\n\n| |");
+    fn table(&self, shapes: &[Shape], cell: impl Fn(Run, Run) -> String) -> String {
+        let mut text = String::from("| |");
         for shape in shapes {
             let _ = write!(text, " {} |", shape.name);
         }
@@ -140,11 +156,12 @@ impl Report {
             }
             text.push('\n');
         }
+        text
     }
 
     /// What only the puller does.
-    fn syncs(&self, text: &mut String, shapes: &[Shape]) {
-        *text += "\n## Making it durable: the puller's one syncfs, seconds; the others sync nothing\n\n|";
+    fn syncs(&self, shapes: &[Shape]) -> String {
+        let mut text = String::from("|");
         for shape in shapes {
             let _ = write!(text, " {} |", shape.name);
         }
@@ -156,6 +173,7 @@ impl Report {
             let _ = write!(text, " {} |", sync.map_or_else(|| "-".into(), seconds));
         }
         text.push('\n');
+        text
     }
 
     fn middle(&self, shape: &'static str, contestant: Contestant) -> Option<Run> {

@@ -91,6 +91,18 @@ impl Rule {
     pub fn release(&self) {
         self.0.release();
     }
+
+    /// How many requests it was in force for.
+    pub fn taken(&self) -> usize {
+        let matched = self
+            .0
+            .inner
+            .lock()
+            .unwrap_or_else(PoisonError::into_inner)
+            .matched;
+        let in_turn = matched.saturating_sub(self.0.skip);
+        self.0.times.map_or(in_turn, |times| in_turn.min(times))
+    }
 }
 
 impl RuleState {

@@ -28,6 +28,9 @@ const KILLS: u64 = 50;
 /// Longest time between a Fetch and the kill: a little more than a pull takes at the registry's pace.
 const PULL: Duration = Duration::from_millis(700);
 
+/// How often a puller is killed right after it has answered a Release.
+const RELEASES: usize = 10;
+
 /// Bytes a second of each layer.
 const RATE: u64 = 400_000;
 
@@ -115,6 +118,28 @@ async fn asked_to_end_it_ends_well_in_the_middle_of_a_pull() {
     puller.start_again().await;
     let unpacked = puller.unpacked(&id).await;
     Tree::of(puller.content(&unpacked)).assert_same_as(&Tree::of_image(&image));
+}
+
+#[tokio::test]
+async fn a_release_that_was_answered_holds_whatever_comes() {
+    let registry = ScriptedRegistry::start().await;
+    let mut puller = Puller::start().await;
+    let reference = registry.hold("team/app:v1", image(0));
+    let id = puller.pull(&reference).await.id;
+    for n in 0..RELEASES {
+        let claimant = format!("claimant-{n}");
+        puller.fetch(&reference).claimant(&claimant).await;
+        // Once the claim is on disk, only the Release's own record can take it back.
+        puller.kill_and_start_again().await;
+        puller.fetch(&reference).claimant(&claimant).await;
+        puller.release(&id, &claimant).await;
+        puller.kill_and_start_again().await;
+        let claims = puller.get(&id).await.claims;
+        assert!(
+            claims.iter().all(|claim| claim.claimant != claimant),
+            "after {n} others, this one is back: {claims:?}"
+        );
+    }
 }
 
 /// Looks at what is published, all the time, and compares everything new at first sight.

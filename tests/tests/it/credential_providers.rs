@@ -10,6 +10,7 @@ use puller_tests::{
     image::{Image, Layer},
     puller::{Phase, Puller, Reason, Starting},
     registry::DockerRegistry,
+    wait::eventually,
 };
 use serde_json::json;
 
@@ -157,6 +158,8 @@ async fn one_that_hangs_holds_up_no_public_image_and_is_waited_for_by_name() {
         image.message.contains(&wanted)
     });
     waits.await;
+    // It is said from before the program runs.
+    eventually("a run", || (provider.runs() > 0).then_some(())).await;
     assert_eq!(provider.runs(), 1);
 }
 

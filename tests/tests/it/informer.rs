@@ -1,8 +1,10 @@
 //! The client's informer against the real daemon: whatever happens, its store ends as `List` has it, and
 //! its triggers tell every difference.
 
+mod listener;
 mod model;
 mod relay;
+mod vanished;
 
 use std::{collections::BTreeMap, time::Duration};
 

@@ -1,6 +1,7 @@
 //! The scenarios, in one binary. Each module is one promise of the puller.
 
 mod artifacts;
+mod claims;
 mod content;
 mod crash_points;
 mod crashes;

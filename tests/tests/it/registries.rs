@@ -6,6 +6,7 @@ mod challenges;
 mod documents;
 mod foreign;
 mod heads;
+mod manifests;
 mod names;
 mod quoting;
 mod rate_limits;

@@ -1,5 +1,7 @@
 //! Watch: nothing is missed, and nobody waits for a slow watcher.
 
+mod load;
+
 use std::time::Duration;
 
 use puller_api::v1::{WatchRequest, watch_event::Event};

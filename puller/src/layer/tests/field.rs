@@ -34,6 +34,42 @@ fn l19_special_files_are_skipped_and_counted() {
     }
 }
 
+/// Nothing is made of a special file, so there is nothing that another name of it could be.
+#[test]
+fn l19_hard_links_to_what_was_left_out_are_left_out() {
+    for kind in [b'3', b'4', b'6'] {
+        let special = || Layer::new().special("dev/a", kind);
+        let links = |layer: Layer| {
+            layer
+                .hard_link("dev/b", "./dev/a")
+                .file("x", "old")
+                .hard_link("x", "/dev/b")
+                .file("y", "y")
+        };
+        for layers in [
+            [Layer::new(), links(special())],
+            [special(), links(Layer::new())],
+            [Layer::new().file("dev/b/c", "old"), links(special())],
+        ] {
+            let found = unpack(layers.clone()).unwrap();
+            assert!(found.keys().all(|path| path == "dev" || path == "y"), "{found:?}");
+            assert_eq!(summary(layers).skipped.special_files, 3);
+        }
+        // What takes its place is linked.
+        let layer = special().file("dev/a", "a").hard_link("b", "dev/a");
+        assert_eq!(unpack([layer]).unwrap()["b"], file("a"));
+        let layer = special().hard_link("b", "dev/c");
+        assert_eq!(reason([layer]), Reason::MalformedLayer);
+        let options = TreeOptions {
+            selection: Some("s".into()),
+            ..TreeOptions::default()
+        };
+        let layer = special().file("s/x", "x").hard_link("s/dev", "dev/a").end();
+        let (found, _) = unpack_with(&[layer], &options, &Limits::default()).unwrap();
+        assert_eq!(found, nodes([("s", Node::Dir), ("s/x", file("x"))]));
+    }
+}
+
 /// Who makes devices must refuse numbers that would wrap. No device is made here, so none can be a wrong
 /// one: it is skipped and counted, whatever its numbers. archive/tar refuses those that are none.
 #[test]

@@ -126,6 +126,47 @@ fn what_is_no_archive_is_malformed() {
     assert_eq!(reason([Layer::new().special("x", b'M')]), Reason::MalformedLayer);
 }
 
+/// Docker takes xz and bzip2, so people push them; whoever sees the message must know what is wrong.
+#[test]
+fn what_is_no_archive_is_told_as_what_it_is() {
+    for (begins, words) in [
+        (&b"\xfd7zXZ\0\0\x04"[..], "compressed with xz"),
+        (b"BZh91AY&SY", "compressed with bzip2"),
+        (b"\x04\x22\x4d\x18", "compressed with lz4"),
+        (b"PK\x03\x04", "a zip archive"),
+        (b"070701000003", "a cpio archive"),
+        (b"070707000003", "a cpio archive"),
+        (b"!<arch>\ndebian-binary", "an ar archive"),
+        (b"hsqs", "a squashfs image"),
+        (b"{\"errors\": []}", "JSON"),
+        (b"<!DOCTYPE html>\x1b", "it begins \"<!DOCTYPE html>\\u{1b}"),
+        (b"version https://git-lfs.github.com/spec/v1", "git-lfs"),
+    ] {
+        for len in [begins.len(), BLOCK, 10 * BLOCK] {
+            let mut text = begins.to_vec();
+            text.resize(len, b'.');
+            for compressed in [text.clone(), gzip(&text), zstd(&text)] {
+                let fault = bytes(&compressed).unwrap_err();
+                assert_eq!(fault.reason, Reason::MalformedLayer);
+                assert!(fault.happened.contains(words), "{fault}");
+                assert!(fault.to_string().contains("gzip or zstd"), "{fault}");
+            }
+        }
+    }
+    for twice in [
+        gzip(&gzip(&sample())),
+        zstd(&gzip(&sample())),
+        gzip(&zstd(&sample())),
+    ] {
+        let fault = bytes(&twice).unwrap_err();
+        assert!(fault.happened.contains("once more than"), "{fault}");
+    }
+    // Names may begin like that, too.
+    for name in ["BZh", "070701", "PK\x03\x04", "{"] {
+        assert_eq!(unpack([Layer::new().file(name, "x")]).unwrap()[name], file("x"));
+    }
+}
+
 #[test]
 fn the_diff_id_covers_all_bytes() {
     let mut layer = sample();

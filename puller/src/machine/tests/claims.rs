@@ -150,3 +150,28 @@ fn the_layers_of_an_unfinished_pull_are_needed_until_it_is_published() {
     world.publish(&job, &digest("a"));
     assert!(world.machine.needed_blobs().is_empty());
 }
+
+#[test]
+fn the_layers_of_a_digest_that_the_tag_has_left_again_are_let_go() {
+    let mut world = World::new();
+    let id = world.unpacked(&tag(), &digest("a"));
+    world.pass(MINUTE);
+    world.fetch_fresh(&tag(), 30 * SECOND);
+    let job = world.job();
+    let _ = world.resolve(&job, &digest("b"));
+    let plan = Plan {
+        layers: 1,
+        bytes: 5,
+        blobs: vec![digest("layer")],
+        content: "b".into(),
+    };
+    world.machine.planned(&job, plan, world.now());
+    world.fail(&job, Reason::NotFound);
+    world.pass(SECOND);
+    let job = world.job();
+    let collections = world.collections;
+    assert_eq!(world.resolve(&job, &digest("a")), Verdict::Stop);
+    assert_eq!(world.image(&id).phase, Phase::Unpacked);
+    assert!(world.machine.needed_blobs().is_empty());
+    assert_eq!(world.collections, collections + 1, "and somebody takes them away");
+}

@@ -42,6 +42,21 @@ fn bearer_goes_before_basic_and_basic_before_what_is_unknown() {
 }
 
 #[test]
+fn a_bearer_challenge_without_a_token_server_leaves_basic() {
+    for bearer in ["Bearer", r#"Bearer realm="""#, r#"bearer service="x""#] {
+        for header in [
+            format!(r#"{bearer}, Basic realm="x""#),
+            format!(r#"BASIC realm="a, \"b\"", {bearer}"#),
+        ] {
+            assert_eq!(demand("https://reg.io/", &header), Ok(Demand::Basic), "{header}");
+        }
+        let both = format!(r#"{bearer}, Basic realm="x", Bearer realm="https://auth.io/t""#);
+        assert!(matches!(demand("https://reg.io/", &both), Ok(Demand::Bearer(_))));
+        assert!(demand("https://reg.io/", bearer).unwrap_err().contains("no URL"));
+    }
+}
+
+#[test]
 fn a_realm_is_https_unless_the_registry_is_plain() {
     let header = r#"Bearer realm="http://auth.io/t", Basic realm="x""#;
     assert!(

@@ -67,7 +67,7 @@ struct Entry {
 
 #[derive(Deserialize)]
 struct Wire {
-    auths: Option<BTreeMap<String, WireEntry>>,
+    auths: Option<BTreeMap<String, Value>>,
     // Of any type here: what is wrong with them is no reason to refuse `auths`.
     #[serde(rename = "credsStore")]
     store: Option<Value>,
@@ -75,7 +75,7 @@ struct Wire {
     helpers: Option<Value>,
 }
 
-#[derive(Deserialize)]
+#[derive(Default, Deserialize)]
 struct WireEntry {
     #[serde(default)]
     auth: Option<String>,
@@ -93,6 +93,24 @@ impl Config {
     /// Parses a config; beside it, what of it is ignored. Without `auths` it may be the older form
     /// (`.dockercfg`), which is the map alone.
     pub(crate) fn parse(bytes: &[u8]) -> Result<(Self, Vec<String>), InvalidConfig> {
+        let (config, ignored, bad) = Self::parse_entries(bytes)?;
+        match bad.into_iter().next() {
+            Some(problem) => Err(problem),
+            None => Ok((config, ignored)),
+        }
+    }
+
+    /// The same of a file, whose bad entries are ignored: the others must not go without credentials for
+    /// them. Whoever sends a config can be told instead.
+    pub(super) fn parse_file(bytes: &[u8]) -> Result<(Self, Vec<String>), InvalidConfig> {
+        let (config, mut ignored, bad) = Self::parse_entries(bytes)?;
+        ignored.extend(bad.into_iter().map(|InvalidConfig(problem)| problem));
+        Ok((config, ignored))
+    }
+
+    fn parse_entries(bytes: &[u8]) -> Result<(Self, Vec<String>, Vec<InvalidConfig>), InvalidConfig> {
+        // Editors on Windows put a mark before the text.
+        let bytes = bytes.strip_prefix(b"\xef\xbb\xbf").unwrap_or(bytes);
         let wire: Wire = serde_json::from_slice(bytes).map_err(|error| unreadable(&error))?;
         let older = wire.auths.is_none() && wire.helpers.is_none() && wire.store.is_none();
         let mut ignored = Vec::new();
@@ -100,14 +118,26 @@ impl Config {
         let auths = match wire.auths {
             Some(auths) => auths,
             // In the older form each value is an entry; a newer one without `auths` has others.
-            None if older => serde_json::from_slice(bytes).unwrap_or_default(),
+            None if older => {
+                let mut values: BTreeMap<String, Value> = serde_json::from_slice(bytes).unwrap_or_default();
+                values.retain(|_, value| WireEntry::deserialize(&*value).is_ok());
+                values
+            }
             None => BTreeMap::new(),
         };
         let mut entries = Vec::new();
-        for (name, entry) in auths {
-            let key = Key::parse(&name);
-            if let Some(credential) = entry.credential(&name)? {
-                entries.push(Entry { key, credential });
+        let mut bad = Vec::new();
+        for (name, value) in auths {
+            let wrong_type =
+                || InvalidConfig(format!("the entry for {} is of the wrong type", quoted(&name)));
+            let entry = Option::<WireEntry>::deserialize(value).map_err(|_| wrong_type());
+            match entry.and_then(|entry| entry.unwrap_or_default().credential(&name)) {
+                Ok(Some(credential)) => entries.push(Entry {
+                    key: Key::parse(&name),
+                    credential,
+                }),
+                Ok(None) => {}
+                Err(problem) => bad.push(problem),
             }
         }
         let config = Self {
@@ -115,7 +145,7 @@ impl Config {
             helpers,
             store,
         };
-        Ok((config, ignored))
+        Ok((config, ignored, bad))
     }
 
     /// What a program gave.
@@ -146,8 +176,12 @@ impl Config {
 
 impl Credential {
     /// What a user name and a password stand for.
+    ///
+    /// Neither can end with a newline (RFC 7617, section 2, allows no control characters), but what `echo`
+    /// and editors write does.
     pub(super) fn of_login(username: String, password: String) -> Self {
-        let password = Secret::new(password);
+        let line = |text: String| text.trim_end_matches(['\r', '\n']).to_owned();
+        let (username, password) = (line(username), Secret::new(line(password)));
         if username == TOKEN_USER {
             Self::Identity(password)
         } else {

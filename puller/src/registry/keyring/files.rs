@@ -111,7 +111,7 @@ impl OnDisk {
         let mut changed = false;
         for file in &mut self.configs {
             changed |= file.refresh(|bytes| match bytes {
-                Some(bytes) => Config::parse(bytes).map_err(|error| error.to_string()),
+                Some(bytes) => Config::parse_file(bytes).map_err(|error| error.to_string()),
                 None => Ok(Default::default()),
             });
         }

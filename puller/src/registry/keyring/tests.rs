@@ -183,6 +183,62 @@ fn an_error_names_the_place_and_never_a_value() {
     );
 }
 
+/// What people and tools write by hand.
+#[test]
+fn configs_of_the_field_are_understood() {
+    let good = [login("user", "pass")];
+    for config in [
+        "\u{feff}{\"auths\": {\"a.io\": {\"username\": \"user\", \"password\": \"pass\"}}}\r\n",
+        // `echo user:pass | base64`, the same of Windows, and one padded by Docker for Windows.
+        r#"{"auths": {"a.io": {"auth": "dXNlcjpwYXNzCg=="}}}"#,
+        r#"{"auths": {"a.io": {"auth": "dXNlcjpwYXNzDQo="}}}"#,
+        r#"{"auths": {"a.io": {"auth": "dXNlcjpwYXNzAAA="}}}"#,
+        r#"{"auths": {"a.io": {"auth": "dXNlcjpwYXNz\n", "email": null}}}"#,
+        r#"{"auths": {"a.io": {"username": "user\n", "password": "pass\n"}}}"#,
+        r#"{"auths": {" a.io/ ": {"username": "user", "password": "pass", "auth": ""}}}"#,
+        r#"{"auths": {"HTTPS://A.IO": {"username": "user", "password": "pass", "auth": null}}}"#,
+        r#"{"auths": {"http://a.io/v2/": {"username": "user", "password": "pass"}}}"#,
+        r#"{"auths": {"a.io": {"username": "user", "password": "pass"}, "b.io": null, "c.io": {}}}"#,
+        r#"{"auths": {"a.io": {"username": "user", "password": "pass", "identitytoken": ""}}, "proxies": 7}"#,
+        r#"{"a.io": {"username": "user", "password": "pass"}, "detachKeys": "ctrl-q", "psFormat": null}"#,
+        r#"{"auths": null, "a.io": {"username": "user", "password": "pass"}}"#,
+    ] {
+        let found = candidates(&with(config), &team(), "a.io", "team/app").unwrap();
+        assert_eq!(found, good, "{config}");
+    }
+}
+
+/// Whoever sends a config is told what is wrong with it; in a file that is shared by many, the others'
+/// entries go on.
+#[test]
+fn a_bad_entry_of_a_file_takes_nobody_elses_credentials_away() {
+    for bad in [
+        r#"{"auth": "aHVudGVyMg=="}"#,
+        r#"{"auth": "hunter2!"}"#,
+        r#"{"auth": "/////w=="}"#,
+        r#"{"registrytoken": "hunter2\n"}"#,
+        r#""hunter2""#,
+        r#"{"username": 7}"#,
+    ] {
+        let config = format!(
+            r#"{{"auths": {{"bad.io": {bad}, "a.io": {{"username": "user", "password": "pass"}}}}}}"#
+        );
+        let error = Config::parse(config.as_bytes()).unwrap_err().to_string();
+        assert!(error.contains("bad.io"), "{bad}: {error}");
+        let (_, ignored) = Config::parse_file(config.as_bytes()).unwrap();
+        assert!(
+            matches!(&ignored[..], [one] if one.contains("bad.io") && !one.contains("hunter2")),
+            "{ignored:?}"
+        );
+        let place = tempfile::tempdir().unwrap();
+        let file = place.path().join("config.json");
+        fs::write(&file, config).unwrap();
+        let keyring = Keyring::new([file]);
+        assert_eq!(users(&keyring, &Scope::default(), "a.io", "x"), ["user"], "{bad}");
+        assert!(users(&keyring, &Scope::default(), "bad.io", "x").is_empty());
+    }
+}
+
 #[test]
 fn helpers_of_a_wrong_type_do_not_spoil_the_rest() {
     for helpers in [
@@ -278,7 +334,7 @@ fn a_keyring_prints_no_values() {
 
 proptest! {
     #[test]
-    fn any_login_is_read_back(username in "[^:\0\\p{C}<]{1,20}", password in "[^\0]{1,20}") {
+    fn any_login_is_read_back(username in "[^:\0\\p{C}<]{1,20}", password in "[^\0\r\n]{1,20}") {
         use base64::Engine as _;
         let auth = base64::engine::general_purpose::STANDARD.encode(format!("{username}:{password}"));
         let keyring = with(&serde_json::json!({"auths": {"a.io": {"auth": auth}}}).to_string());

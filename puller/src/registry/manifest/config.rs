@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use serde::Deserialize;
 
-use super::{fault, unsupported};
+use super::{fault, texts, unsupported};
 use crate::{
     domain::{Digest, Reason},
     error::Fault,
@@ -20,20 +20,23 @@ pub struct Config {
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "a JSON object")]
 struct Wire {
     rootfs: Option<RootFs>,
     config: Option<Execution>,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct RootFs {
     diff_ids: Option<Vec<String>>,
 }
 
 #[derive(Deserialize)]
+#[serde(expecting = "an object")]
 struct Execution {
-    #[serde(rename = "Labels")]
-    labels: Option<BTreeMap<String, String>>,
+    #[serde(rename = "Labels", default, deserialize_with = "texts")]
+    labels: BTreeMap<String, String>,
 }
 
 impl Config {
@@ -73,7 +76,7 @@ impl Config {
             .collect::<Result<_, _>>()?;
         Ok(Self {
             diff_ids,
-            labels: wire.config.and_then(|config| config.labels).unwrap_or_default(),
+            labels: wire.config.map(|config| config.labels).unwrap_or_default(),
         })
     }
 }

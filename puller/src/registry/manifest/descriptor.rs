@@ -9,9 +9,9 @@ use oci_client::manifest::{
     IMAGE_LAYER_MEDIA_TYPE, IMAGE_LAYER_NONDISTRIBUTABLE_GZIP_MEDIA_TYPE,
     IMAGE_LAYER_NONDISTRIBUTABLE_MEDIA_TYPE,
 };
-use serde::Deserialize;
+use serde::{Deserialize, de::IgnoredAny};
 
-use super::{essence, fault, unsupported};
+use super::{essence, fault, texts, unsupported};
 use crate::{
     domain::{Digest, Reason},
     error::Fault,
@@ -76,18 +76,27 @@ pub enum LayerForm {
 }
 
 #[derive(Deserialize)]
-#[serde(rename_all = "camelCase")]
+#[serde(rename_all = "camelCase", expecting = "a descriptor")]
 pub(super) struct WireDescriptor {
     #[serde(default)]
-    media_type: String,
+    media_type: Option<String>,
     digest: String,
     size: i64,
     #[serde(default)]
-    urls: Option<Vec<String>>,
-    #[serde(default)]
-    annotations: Option<BTreeMap<String, String>>,
+    urls: Option<Vec<IgnoredAny>>,
+    #[serde(default, deserialize_with = "texts")]
+    annotations: BTreeMap<String, String>,
     #[serde(default)]
     data: Option<String>,
+}
+
+impl WireDescriptor {
+    /// Whether it says that it is an image's layer.
+    pub(super) fn is_tar(&self) -> bool {
+        self.media_type
+            .as_deref()
+            .is_some_and(|media_type| is_tar(&essence(media_type)))
+    }
 }
 
 impl Descriptor {
@@ -96,7 +105,7 @@ impl Descriptor {
         let unsound = |problem: String| unsupported(asked, format!("its {what} is unsound: {problem}"));
         let digest: Digest = wire.digest.parse().map_err(|error| unsound(format!("{error}")))?;
         let size = u64::try_from(wire.size).map_err(|_| unsound(format!("its size is {}", wire.size)))?;
-        let media_type = essence(&wire.media_type);
+        let media_type = essence(wire.media_type.as_deref().unwrap_or_default());
         // RFC 6838 section 4.2: a type and a subtype of at most 127 characters.
         let sound = |b: u8| b.is_ascii_alphanumeric() || b"!#$&-^_.+/".contains(&b);
         if media_type.len() > 255 || !media_type.bytes().all(sound) {
@@ -115,7 +124,7 @@ impl Descriptor {
             digest,
             size,
             data,
-            annotations: wire.annotations.unwrap_or_default(),
+            annotations: wire.annotations,
         })
     }
 

@@ -231,7 +231,26 @@ fn picks_by_platform_and_variant() {
         (&["linux/arm/v6", "linux/arm/v7"], "linux/arm/v7", Some(1)),
         (&["linux/arm", "linux/arm/v7"], "linux/arm/v7", Some(1)),
         (&["linux/arm/v6", "linux/arm"], "linux/arm/v7", Some(1)),
-        (&["linux/arm/v6"], "linux/arm/v7", None),
+        (&["linux/arm/v6"], "linux/arm/v7", Some(0)),
+        (&["linux/arm/v5", "linux/arm/v6"], "linux/arm/v8", Some(1)),
+        (&["linux/arm/v7"], "linux/arm/v6", None),
+        (&["linux/arm"], "linux/arm/v6", Some(0)),
+        (
+            &["linux/amd64", "linux/amd64/v2", "linux/amd64/v4"],
+            "linux/amd64/v3",
+            Some(1),
+        ),
+        (&["linux/amd64/v4", "linux/amd64/v1"], "linux/amd64/v3", Some(1)),
+        (&["linux/amd64/v2"], "linux/amd64/v1", Some(0)),
+        (&["linux/arm64"], "linux/arm64/v9", Some(0)),
+        (&["linux/arm/v7"], "linux/arm64", None),
+        (&["linux/ppc64le/power9"], "linux/ppc64le/power10", None),
+        // Other names of the same.
+        (&["linux/aarch64"], "linux/arm64", Some(0)),
+        (&["linux/arm64/8"], "linux/aarch64", Some(0)),
+        (&["Linux/x86_64"], "linux/amd64", Some(0)),
+        (&["linux/armhf"], "linux/arm/v7", Some(0)),
+        (&["linux/i386"], "linux/386", Some(0)),
         (&["linux/arm/v6", "linux/arm"], "linux/arm", Some(1)),
         (&["linux/arm/v6", "linux/arm/v7"], "linux/arm", Some(0)),
         (&["linux/arm64/v8"], "linux/arm64", Some(0)),
@@ -250,9 +269,112 @@ fn picks_by_platform_and_variant() {
     ] {
         let index = index(platforms);
         let wanted: Platform = wanted.parse().unwrap();
-        let found = index.pick(&wanted, ASKED).map(|entry| entry.descriptor.size);
+        let found = index
+            .pick(&wanted, ASKED)
+            .map(|entry| entry.descriptor.as_ref().unwrap().size);
         assert_eq!(found.ok(), picked, "{wanted} of {platforms:?}");
     }
+}
+
+/// What an index has beside what is wanted is no reason to refuse it; of two for a platform the one that
+/// can be used is taken.
+#[test]
+fn odd_entries_of_an_index_are_passed_over() {
+    let good = || {
+        let mut good = descriptor(OCI_IMAGE_MEDIA_TYPE);
+        good["platform"] = json!({"os": "linux", "architecture": "amd64"});
+        good
+    };
+    for (field, value) in [
+        ("digest", json!("blake3:00")),
+        ("digest", json!(null)),
+        ("size", json!(-1)),
+        ("size", json!("7")),
+        ("mediaType", json!("a b")),
+        ("mediaType", json!(null)),
+        ("mediaType", json!("application/vnd.example.unheard-of+json")),
+        ("data", json!("AAAA")),
+        ("annotations", json!({"a": null})),
+        (
+            "annotations",
+            json!({"vnd.docker.reference.type": "attestation-manifest"}),
+        ),
+        ("urls", json!([null])),
+        ("platform", json!({"os": null, "architecture": null})),
+        ("platform", json!({"os": 7})),
+        ("platform", json!(null)),
+        (
+            "platform",
+            json!({"os": "linux", "architecture": "amd64", "os.features": ["nydus.remoteimage.v1"]}),
+        ),
+    ] {
+        let mut odd = good();
+        odd[field] = value.clone();
+        odd["annotations"]["odd"] = json!("yes");
+        let index = parse(&json!({"schemaVersion": 2, "manifests": [odd, json!({}), good()]}));
+        let Ok(Manifest::Index(index)) = index else {
+            panic!("{field} {value}: {index:?}")
+        };
+        let picked = index.pick(&"linux/amd64".parse().unwrap(), ASKED).unwrap();
+        let is_fine = field == "annotations" && value.get("a").is_some() || field == "urls";
+        let annotations = &picked.descriptor.as_ref().unwrap().annotations;
+        assert_eq!(annotations.contains_key("odd"), is_fine, "{field} {value}");
+    }
+    // Where there is no other it is the one, and told.
+    let mut odd = good();
+    odd["digest"] = json!("blake3:00");
+    let Ok(Manifest::Index(index)) = parse(&json!({"manifests": [odd]})) else {
+        panic!()
+    };
+    let picked = index.pick(&"linux/amd64".parse().unwrap(), ASKED).unwrap();
+    let fault = picked.descriptor.clone().unwrap_err();
+    assert!(fault.happened.contains("manifest 1 is unsound"), "{fault}");
+}
+
+/// Docker's old clients wrote types that say nothing into manifests; Docker pulls such images.
+#[test]
+fn a_config_of_a_type_that_says_nothing_is_an_images_where_docker_says_so() {
+    let of = |manifest: &str, config: Value, layer: &str| {
+        let mut value = image(&[descriptor(layer)]);
+        value["mediaType"] = json!(manifest);
+        value["config"]["mediaType"] = config;
+        matches!(parse(&value), Ok(Manifest::Image(_)))
+    };
+    let docker_layer = "application/vnd.docker.image.rootfs.diff.tar.gzip";
+    for config in ["application/octet-stream", "application/json", "text/html", ""] {
+        let config = json!(config);
+        assert!(
+            of(IMAGE_MANIFEST_MEDIA_TYPE, config.clone(), docker_layer),
+            "{config}"
+        );
+        let oci = of(OCI_IMAGE_MEDIA_TYPE, config.clone(), GZIP);
+        assert_eq!(oci, config == json!(""), "{config}");
+        assert!(!of(OCI_IMAGE_MEDIA_TYPE, config, "text/plain"));
+    }
+    assert!(of(OCI_IMAGE_MEDIA_TYPE, json!(null), GZIP));
+    let plugin = json!("application/vnd.docker.plugin.v1+json");
+    assert!(!of(IMAGE_MANIFEST_MEDIA_TYPE, plugin, docker_layer));
+}
+
+#[test]
+fn what_nobody_needs_may_be_of_any_type() {
+    let mut layer = descriptor(GZIP);
+    layer["annotations"] = json!({"a": null, "b": 7, "c": "d"});
+    layer["urls"] = json!(null);
+    layer["x"] = json!([{"deep": [1e300]}]);
+    let mut value = image(&[layer]);
+    value["annotations"] = json!({"a": null});
+    value["subject"] = json!("none");
+    let Ok(Manifest::Image(image)) = parse(&value) else {
+        panic!()
+    };
+    let annotations = &image.layers[0].descriptor.annotations;
+    assert_eq!(annotations.len(), 1);
+    assert_eq!(annotations["c"], "d");
+    let config = br#"{"rootfs": {"diff_ids": []}, "config": {"Labels": {"a": null, "b": "c"}}}"#;
+    assert_eq!(Config::parse(config, 0, ASKED).unwrap().labels.len(), 1);
+    let config = br#"{"rootfs": null, "config": {"Env": "x"}, "created": 7}"#;
+    assert!(Config::parse(config, 0, ASKED).unwrap().labels.is_empty());
 }
 
 #[test]

@@ -65,6 +65,7 @@ pub(super) struct Mirror {
 #[serde(rename_all = "kebab-case")]
 pub(super) enum Pulls {
     #[default]
+    #[serde(alias = "")]
     All,
     DigestOnly,
     TagOnly,
@@ -86,6 +87,7 @@ struct Wire {
 #[derive(Deserialize)]
 #[serde(rename_all = "kebab-case")]
 enum ShortNameMode {
+    #[serde(alias = "")]
     Enforcing,
     Permissive,
     Disabled,
@@ -124,6 +126,8 @@ impl File {
     /// # Errors
     /// What is wrong with it, with its line or the entry.
     pub(in crate::registry) fn parse(text: &str) -> Result<(Self, Vec<String>), String> {
+        // Editors on Windows put a mark before the text.
+        let text = text.strip_prefix('\u{feff}').unwrap_or(text);
         let table: Table = text.parse().map_err(|error| malformed(text, &error))?;
         if table.contains_key("registries") {
             return Err(
@@ -255,6 +259,8 @@ impl Place {
             return Err("a location is missing".into());
         }
         let shown = fault::quoted(text);
+        // As containers/image has it, slashes at the end say nothing.
+        let text = text.trim_end_matches('/');
         let (host, path) = text.split_once('/').unwrap_or((text, ""));
         if text.contains("://") {
             return Err(format!("{shown:?} is a URL; write host[:port][/path]"));
@@ -266,14 +272,10 @@ impl Place {
         };
         let registry = parse(format!("{host}/some/name:tag"))?.registry;
         if path.is_empty() {
-            return if text.ends_with('/') {
-                Err(format!("{shown:?} ends with a slash"))
-            } else {
-                Ok(Self {
-                    registry,
-                    path: String::new(),
-                })
-            };
+            return Ok(Self {
+                registry,
+                path: String::new(),
+            });
         }
         if path.contains([':', '@']) {
             return Err(format!(

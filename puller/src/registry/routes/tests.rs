@@ -186,12 +186,35 @@ fn names_without_a_registry_are_written_out_only_where_it_says_so() {
     assert!(problem.contains("a.io/nginx, b.io/nginx"), "{problem}");
 }
 
+/// What containers/image takes must not keep a puller from starting.
+#[test]
+fn files_of_the_field_are_understood() {
+    for text in [
+        "[[registry]]\nlocation = \"a.io/\"\n[[registry.mirror]]\nlocation = \"m.io/x//\"",
+        "\u{feff}[[registry]]\r\nprefix = \"a.io/\"\r\n[[registry.mirror]]\r\nlocation = \"m.io/x\"\r\n",
+        "credential-helpers = [\"containers-auth.json\"]\nshort-name-mode = \"\"\n\
+         registry = [{location = \"a.io\", mirror = [{location = \"m.io/x\", pull-from-mirror = \"\"}]}]",
+        "additional-layer-store-auth-helper = \"x\"\n[[registry]]\nprefix = \"\"\nlocation = \"A.io\"\n\
+         blocked = false\nmirror-by-digest-only = false\n[[registry.mirror]]\nlocation = \"M.io/x\"\n[aliases]\n",
+    ] {
+        let (table, _) = Table::parse(text).unwrap();
+        let Route::Endpoints(endpoints) = table.route("a.io", "n", true) else {
+            panic!("{text}")
+        };
+        let places: Vec<_> = endpoints
+            .iter()
+            .map(|endpoint| format!("{}/{}", endpoint.registry, endpoint.repository))
+            .collect();
+        assert_eq!(places, ["m.io/x/n", "a.io/n"], "{text}");
+    }
+}
+
 #[test]
 fn what_is_wrong_is_said_and_what_is_unknown_is_left_alone() {
     for (text, part) in [
         ("[[registry]]\ninsecure = true", "neither prefix nor location"),
         ("[[registry]]\nlocation = \"https://a.io\"", "is a URL"),
-        ("[[registry]]\nlocation = \"a.io/\"", "slash"),
+        ("[[registry]]\nlocation = \"/\"", "not host"),
         ("[[registry]]\nlocation = \"a.io/x:v1\"", "tag or a digest"),
         ("[[registry]]\nlocation = \"a.io/X\"", "not host"),
         ("[[registry]]\nlocation = \"a b\"", "not host"),

@@ -394,3 +394,77 @@ async fn a_token_server_elsewhere_is_not_quoted() {
     assert!(!fault.to_string().contains("internal words"), "{fault}");
     assert!(fault.happened.contains("the token server localhost"), "{fault}");
 }
+
+/// Docker asks the API's base first, so some say only there what they want.
+#[tokio::test]
+async fn a_401_without_a_challenge_is_met_by_the_one_of_the_base() {
+    for (scheme, good) in [("Bearer", "Bearer t1"), ("Basic", "Basic dXNlcjpyaWdodA==")] {
+        let server = Server::answering(move |seen| {
+            let realm = format!(r#"{scheme} realm="http://{}/token""#, seen.header(header::HOST));
+            match seen.path.as_str() {
+                "/token" => numbered(seen, 1),
+                "/v2/" => with_headers(401, &[("WWW-Authenticate", &realm)], ""),
+                _ if seen.authorization() == good => with_headers(200, &[], BLOB),
+                _ => status(401),
+            }
+        })
+        .await;
+        let base = |server: &Server| server.lines().iter().filter(|line| *line == "GET /v2/").count();
+        let right = transport_with(&server.name(), "user", "right");
+        let repository = as_team(server.repository());
+        for _ in 0..3 {
+            let found = right.small_blob(&repository, &digest(), 4).await;
+            assert_eq!(found.unwrap(), BLOB, "{scheme}");
+        }
+        assert_eq!(base(&server), 1, "{:?}", server.lines());
+        if scheme == "Basic" {
+            let wrong = transport_with(&server.name(), "user", "wrong");
+            let fault = wrong.resolve(&repository, "v1").await.unwrap_err();
+            assert_eq!(fault.reason, Reason::Unauthorized);
+            assert!(fault.remedy.contains("check that the credentials"), "{fault}");
+            assert_eq!(base(&server), 2);
+        }
+    }
+    for base in [200, 204, 401, 404, 500] {
+        let server = Server::answering(move |seen| match seen.path.as_str() {
+            "/v2/" => status(base),
+            _ => status(401),
+        })
+        .await;
+        let found = transport().small_blob(&server.repository(), &digest(), 4).await;
+        let fault = found.unwrap_err();
+        assert_eq!(fault.reason, Reason::Unauthorized);
+        assert!(
+            fault.happened.contains("without saying how to authenticate"),
+            "{fault}"
+        );
+        assert_eq!(server.seen().len(), 2, "{base}");
+    }
+}
+
+/// Some token servers answer 200 whatever they have to say; of the rest of the answer nothing is told.
+#[tokio::test]
+async fn the_words_of_an_answer_without_a_token_are_told() {
+    for (body, words) in [
+        (
+            r#"{"errors":[{"code":"DENIED","message":"no such account"}]}"#,
+            "holds no token: DENIED: no such account",
+        ),
+        (
+            r#"{"error":"invalid_request","error_description":"it is over"}"#,
+            "holds no token: it is over",
+        ),
+        (r#"{"refresh_token":"hunter2"}"#, "holds no token"),
+        (r#"["hunter2"]"#, "holds no token"),
+        ("hunter2", "holds no token"),
+        (r#"{"token":null,"access_token":["hunter2"]}"#, "holds no token"),
+        ("", "holds no token"),
+    ] {
+        let server = registry(move |_, _| with_headers(200, &[], body), |_| false).await;
+        let found = transport().small_blob(&server.repository(), &digest(), 4).await;
+        let fault = found.unwrap_err();
+        assert_eq!(fault.reason, Reason::RegistryError);
+        assert!(fault.happened.ends_with(words), "{fault}");
+        assert!(!fault.to_string().contains("hunter2"), "{fault}");
+    }
+}

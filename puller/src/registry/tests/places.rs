@@ -27,6 +27,7 @@ async fn ask_from_outside(wire: &Wire, url: &str) -> Result<StatusCode, Fault> {
         url: url.parse().unwrap(),
         headers: HeaderMap::new(),
         authorization: None,
+        guest: None,
         form: None,
         plain: true,
         reach: Reach::Public,

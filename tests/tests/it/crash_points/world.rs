@@ -12,7 +12,7 @@ use puller_tests::{
 use tokio::time::{Instant, sleep};
 
 /// What nobody claims goes after that: soon, since each story waits for it.
-const GRACE: Duration = Duration::from_millis(1200);
+const GRACE: Duration = Duration::from_secs(5);
 
 /// A pull that nobody claims is cancelled after that.
 const CANCEL_DELAY: &str = "100ms";

@@ -1,9 +1,9 @@
 //! Anything may happen to the puller, its registry and its informers, in any order: once it stops, every
-//! store is what `List` says, and whoever went by the triggers alone knows the same.
+//! store is what `List` says, whoever went by the triggers alone knows the same, and so does whoever reads the
+//! Watch itself, who was told every phase on the way.
 
 use std::{
     collections::BTreeMap,
-    env,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -11,6 +11,7 @@ use std::{
 use futures_util::StreamExt as _;
 use puller_client::{Client, Filter, Informer, Key, api};
 use puller_tests::{
+    environment::number,
     image::{Image, Layer},
     puller::Puller,
     scripted::{Answer, Cut, Get, ScriptedRegistry, Throttle},
@@ -22,7 +23,7 @@ use tokio::{
     time::{Instant, sleep},
 };
 
-use super::{LOOK_EVERY, Relay, claimed_by, client, listed};
+use super::{LOOK_EVERY, Relay, claimed_by, client, listed, listener::Listener};
 
 /// How long it goes on, before it is to come to rest.
 const LASTS: Duration = Duration::from_secs(12);
@@ -86,8 +87,7 @@ impl Drop for Follower {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn whatever_happens_every_store_ends_as_list_has_it() {
-    let seed =
-        env::var("PULLER_TEST_SEED").map_or_else(|_| rand::random(), |seed| seed.parse().expect("a seed"));
+    let seed = number("PULLER_TEST_SEED").unwrap_or_else(rand::random);
     println!("PULLER_TEST_SEED={seed}");
     let mut random = StdRng::seed_from_u64(seed);
 
@@ -119,6 +119,9 @@ async fn whatever_happens_every_store_ends_as_list_has_it() {
     let start =
         |(client, filter, pause): &(&Client, Filter, Duration)| Follower::start(client, filter, *pause);
     let mut followers: Vec<Follower> = kinds.iter().map(start).collect();
+    let listen =
+        |(client, filter, pause): &(&Client, Filter, Duration)| Listener::start(client, filter, *pause);
+    let listeners: Vec<Listener> = kinds.iter().map(listen).collect();
 
     let end = Instant::now() + LASTS;
     while Instant::now() < end {
@@ -128,16 +131,9 @@ async fn whatever_happens_every_store_ends_as_list_has_it() {
             0..45 => {
                 puller.fetch(reference).claimant(claimant).await;
             }
-            45..75 => {
-                let wish = Key::Wish(api::Wish {
-                    reference: reference.clone(),
-                    ..Default::default()
-                });
-                client
-                    .release(wish, claimant)
-                    .await
-                    .expect("a release is idempotent");
-            }
+            45..65 => release(&client, reference, claimant).await,
+            // Nobody wants it any more: it goes, unless somebody fetches it soon.
+            65..75 => release_all(&client, reference).await,
             75..85 => fault(&registry, &mut random),
             85..89 => registry.behave(),
             89..93 => {
@@ -145,10 +141,11 @@ async fn whatever_happens_every_store_ends_as_list_has_it() {
                 sleep(Duration::from_millis(random.random_range(0..50))).await;
                 relay.mend();
             }
-            93..97 => {
+            93..95 => {
                 let which = random.random_range(0..kinds.len());
                 followers[which] = start(&kinds[which]);
             }
+            95..97 => listeners[random.random_range(0..kinds.len())].hang_up(),
             97..99 => puller.kill_and_start_again().await,
             _ => {
                 assert_eq!(puller.terminate().await, 0);
@@ -158,6 +155,10 @@ async fn whatever_happens_every_store_ends_as_list_has_it() {
         sleep(Duration::from_millis(random.random_range(0..40))).await;
     }
     registry.behave();
+    let last = &references[IMAGES - 1];
+    let gone = puller.fetch(last).claimant(CLAIMANTS[0]).await.id;
+    release_all(&client, last).await;
+    puller.gone(&gone).await;
     for (n, follower) in followers.iter().enumerate() {
         within_patience(&format!("the rest of follower {n}"), async {
             loop {
@@ -171,6 +172,39 @@ async fn whatever_happens_every_store_ends_as_list_has_it() {
         .await;
         assert!(follower.informer.has_synced());
         assert_eq!(follower.informer.last_error(), None);
+    }
+    for (n, listener) in listeners.iter().enumerate() {
+        listener.hurry();
+        within_patience(&format!("the rest of listener {n}"), async {
+            while listener.copy() != listed(&client, &listener.filter).await {
+                sleep(LOOK_EVERY).await;
+            }
+        })
+        .await;
+        println!(
+            "listener {n} saw {} phases and {} deletions",
+            listener.phases(),
+            listener.deletions()
+        );
+    }
+    // Whoever has to begin anew, as slow ones have after each restart, learns it from what is not told again.
+    assert!(listeners[0].deletions() > 0, "it was not told of what is gone");
+}
+
+async fn release(client: &Client, reference: &str, claimant: &str) {
+    let wish = Key::Wish(api::Wish {
+        reference: reference.to_owned(),
+        ..Default::default()
+    });
+    client
+        .release(wish, claimant)
+        .await
+        .expect("a release is idempotent");
+}
+
+async fn release_all(client: &Client, reference: &str) {
+    for claimant in CLAIMANTS {
+        release(client, reference, claimant).await;
     }
 }
 

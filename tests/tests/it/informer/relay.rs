@@ -11,7 +11,7 @@ use std::{
 use tempfile::TempDir;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
-    net::{UnixListener, UnixStream, unix::OwnedReadHalf},
+    net::{UnixListener, UnixStream},
     sync::watch,
     task::JoinHandle,
 };
@@ -21,6 +21,7 @@ use tokio::{
 pub(crate) struct Relay {
     directory: TempDir,
     whole: watch::Sender<bool>,
+    vanished: watch::Sender<()>,
     bytes: Arc<AtomicU64>,
     task: JoinHandle<()>,
 }
@@ -30,16 +31,18 @@ impl Relay {
     pub(crate) async fn to(socket: &Path) -> Self {
         let directory = TempDir::new().expect("a directory");
         let listener = UnixListener::bind(directory.path().join("relay.sock")).expect("a socket");
-        let (whole, bytes) = (watch::Sender::new(true), Arc::default());
+        let (whole, vanished, bytes) = (watch::Sender::new(true), watch::Sender::new(()), Arc::default());
         let task = tokio::spawn(accept(
             listener,
             socket.to_owned(),
             whole.subscribe(),
+            vanished.clone(),
             Arc::clone(&bytes),
         ));
         Self {
             directory,
             whole,
+            vanished,
             bytes,
             task,
         }
@@ -60,6 +63,12 @@ impl Relay {
         self.whole.send_replace(false);
     }
 
+    /// Passes nothing more over the connections that there are, neither bytes nor their end: each side has
+    /// vanished for the other, as when a machine dies. New connections are let through.
+    pub(crate) fn vanish(&self) {
+        self.vanished.send_replace(());
+    }
+
     /// Lets connections through again.
     pub(crate) fn mend(&self) {
         self.whole.send_replace(true);
@@ -77,29 +86,30 @@ async fn accept(
     listener: UnixListener,
     socket: PathBuf,
     whole: watch::Receiver<bool>,
+    vanished: watch::Sender<()>,
     bytes: Arc<AtomicU64>,
 ) {
     while let Ok((client, _)) = listener.accept().await {
         let (socket, mut whole, bytes) = (socket.clone(), whole.clone(), Arc::clone(&bytes));
+        let vanished = vanished.subscribe();
         tokio::spawn(async move {
             tokio::select! {
                 _ = whole.wait_for(|whole| !whole) => {}
-                () = pass(client, &socket, &bytes) => {}
+                () = pass(client, &socket, &bytes, vanished) => {}
             }
         });
     }
 }
 
-/// Both ways, until one of them ends.
-async fn pass(client: UnixStream, socket: &Path, bytes: &AtomicU64) {
+/// Both ways, until one of them ends. Once the ends have vanished for each other, that is never.
+async fn pass(client: UnixStream, socket: &Path, bytes: &AtomicU64, mut vanished: watch::Receiver<()>) {
     // The puller may be down: then so is the relay.
     let Ok(puller) = UnixStream::connect(socket).await else {
         return;
     };
     let (mut from_client, mut to_client) = client.into_split();
-    let (from_puller, mut to_puller) = puller.into_split();
+    let (mut from_puller, mut to_puller) = puller.into_split();
     let answers = async {
-        let mut from_puller: OwnedReadHalf = from_puller;
         let mut buffer = [0; 16 * 1024];
         while let Ok(read @ 1..) = from_puller.read(&mut buffer).await {
             bytes.fetch_add(read as u64, Relaxed);
@@ -109,7 +119,9 @@ async fn pass(client: UnixStream, socket: &Path, bytes: &AtomicU64) {
         }
     };
     tokio::select! {
-        _ = tokio::io::copy(&mut from_client, &mut to_puller) => {}
-        () = answers => {}
+        _ = tokio::io::copy(&mut from_client, &mut to_puller) => return,
+        () = answers => return,
+        _ = vanished.changed() => {}
     }
+    std::future::pending::<()>().await;
 }
