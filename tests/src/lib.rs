@@ -22,6 +22,7 @@ mod process;
 pub mod puller;
 pub mod registry;
 pub mod scripted;
+pub mod small_disk;
 pub mod soak;
 pub mod strace;
 pub mod tree;

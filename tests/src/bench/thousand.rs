@@ -22,7 +22,7 @@ pub fn hold(registry: &ScriptedRegistry) -> Vec<String> {
         Image::catalog(shared.clone()).layer(own)
     };
     (0..IMAGES)
-        .map(|n| registry.hold(&format!("bench/app-{n:04}:v1"), &image(n)))
+        .map(|n| registry.hold(&format!("bench/app-{n:04}:v1"), image(n)))
         .collect()
 }
 

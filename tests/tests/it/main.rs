@@ -25,6 +25,7 @@ mod references;
 mod registries;
 mod service;
 mod sharing;
+mod space;
 mod start;
 mod tcp;
 mod tls;
