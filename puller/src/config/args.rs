@@ -111,7 +111,7 @@ settings! {
     high_water,
     /// It is removed until no more than this percentage is in use
     ///
-    /// Below --high-water. [default: 10 less than that]
+    /// 0 to 99, below --high-water; 10 less than that where it is not said. [default: off]
     #[arg(long, value_name = "PERCENT", help_heading = "Volume")]
     low_water,
     /// How long an image that nobody claims, or content that newer content superseded, is kept

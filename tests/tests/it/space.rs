@@ -144,7 +144,7 @@ async fn inodes_run_out(disk: &SmallDisk) {
         .expect("why it waits");
     assert_eq!(error.reason(), Reason::NoSpace, "{}", error.message);
 
-    puller.release(&first.id, "test").await;
+    puller.release(&first.id, "scenario").await;
     let unpacked = puller.unpacked(&fetched.id).await;
     Tree::of(puller.content(&unpacked)).assert_same_as(&Tree::of_image(&second));
     assert!(puller.try_get(&first.id).await.is_err(), "nobody wanted it");
@@ -200,8 +200,8 @@ async fn for_a_pull_the_longest_unclaimed_goes_first_and_what_is_claimed_never()
     let flags = [("--quota", "5500KiB")];
     let names = ["early", "late", "claimed"];
     let (puller, [early, late, claimed]) = after_its_first_grace(&registry, names, &flags).await;
-    puller.release(&early, "test").await;
-    puller.release(&late, "test").await;
+    puller.release(&early, "scenario").await;
+    puller.release(&late, "scenario").await;
 
     let more = |name: &str| registry.hold(&format!("team/{name}:v1"), one_mebibyte(name));
     let fourth = puller.pull(&more("fourth")).await;
@@ -219,7 +219,7 @@ async fn for_a_pull_the_longest_unclaimed_goes_first_and_what_is_claimed_never()
     for id in [&claimed, &fourth.id] {
         Tree::of(puller.content(&puller.get(id).await));
     }
-    puller.release(&fifth.id, "test").await;
+    puller.release(&fifth.id, "scenario").await;
     puller.unpacked(&waits.id).await;
     let left = there(&puller).await;
     assert!(left.contains(&claimed) && left.contains(&fourth.id) && !left.contains(&fifth.id));
@@ -228,16 +228,16 @@ async fn for_a_pull_the_longest_unclaimed_goes_first_and_what_is_claimed_never()
 #[tokio::test]
 async fn above_the_high_water_mark_what_nobody_claims_goes_until_the_low_one() {
     let registry = ScriptedRegistry::start().await;
-    // Five of ten MiB are in use: above 45 %. Down to 30 % are two.
+    // Five of ten MiB will be in use, above 45 %: two have to go until no more than 35 % are.
     let flags = [
         ("--quota", "10MiB"),
         ("--high-water", "45"),
-        ("--low-water", "30"),
+        ("--low-water", "35"),
     ];
     let names = ["claimed", "first", "second", "third"];
     let (puller, [claimed, first, second, third]) = after_its_first_grace(&registry, names, &flags).await;
     for id in [&first, &second, &third] {
-        puller.release(id, "test").await;
+        puller.release(id, "scenario").await;
     }
     let fifth = puller
         .pull(&registry.hold("team/fifth:v1", one_mebibyte("fifth")))
