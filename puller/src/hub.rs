@@ -62,13 +62,22 @@ struct Log {
     last: u64,
     entries: BTreeMap<u64, Record>,
     /// Where each Image's latest state, or its deletion, is.
-    latest: HashMap<ImageId, u64>,
+    latest: HashMap<ImageId, Place>,
     /// Superseded states that are kept, oldest first.
     past: VecDeque<u64>,
     /// Deletions, oldest first, with the time they happened.
     tombstones: VecDeque<(u64, Duration)>,
     /// Deletions up to here may have been forgotten.
     horizon: u64,
+}
+
+/// Where an Image is in the log.
+#[derive(Debug, Clone, Copy)]
+struct Place {
+    /// Its latest state, or its deletion.
+    seq: u64,
+    /// Its first state.
+    born: u64,
 }
 
 #[derive(Debug, Clone)]
@@ -99,14 +108,8 @@ impl Hub {
     pub fn put(&self, image: Image, phase: bool) {
         let mut log = self.log();
         let id = image.id.clone();
-        let seq = log.append(
-            &id,
-            Record::Put {
-                image: Arc::new(image),
-                phase,
-            },
-        );
-        log.latest.insert(id, seq);
+        let image = Arc::new(image);
+        log.append(id, Record::Put { image, phase });
         drop(log);
         self.changed.notify_waiters();
     }
@@ -117,8 +120,7 @@ impl Hub {
         if !log.latest.contains_key(id) {
             return;
         }
-        let seq = log.append(id, Record::Deleted(id.clone()));
-        log.latest.insert(id.clone(), seq);
+        let seq = log.append(id.clone(), Record::Deleted(id.clone()));
         log.tombstones.push_back((seq, now));
         log.forget(now);
         drop(log);
@@ -133,7 +135,7 @@ impl Hub {
     /// One Image and its version.
     pub fn get(&self, id: &ImageId) -> Option<(Arc<Image>, Version)> {
         let log = self.log();
-        let seq = *log.latest.get(id)?;
+        let seq = log.latest.get(id)?.seq;
         match log.entries.get(&seq)? {
             Record::Put { image, .. } => Some((Arc::clone(image), self.version(seq))),
             Record::Deleted(_) => None,
@@ -188,13 +190,18 @@ impl Hub {
 }
 
 impl Log {
-    fn append(&mut self, id: &ImageId, record: Record) -> u64 {
-        if let Some(seq) = self.latest.remove(id) {
-            self.supersede(seq);
-        }
+    fn append(&mut self, id: ImageId, record: Record) -> u64 {
         self.last += 1;
-        self.entries.insert(self.last, record);
-        self.last
+        let seq = self.last;
+        let old = self.latest.remove(&id);
+        let was_there = old.filter(|old| matches!(self.entries.get(&old.seq), Some(Record::Put { .. })));
+        let born = was_there.map_or(seq, |old| old.born);
+        if let Some(old) = old {
+            self.supersede(old.seq);
+        }
+        self.entries.insert(seq, record);
+        self.latest.insert(id, Place { seq, born });
+        seq
     }
 
     fn supersede(&mut self, seq: u64) {
@@ -223,7 +230,7 @@ impl Log {
             self.horizon = self.horizon.max(seq);
             if let Some(Record::Deleted(id)) = self.entries.get(&seq).cloned() {
                 self.entries.remove(&seq);
-                if self.latest.get(&id) == Some(&seq) {
+                if self.is_latest(seq, &id) {
                     self.latest.remove(&id);
                 }
             }
@@ -231,7 +238,12 @@ impl Log {
     }
 
     fn is_latest(&self, seq: u64, id: &ImageId) -> bool {
-        self.latest.get(id) == Some(&seq)
+        self.latest.get(id).is_some_and(|place| place.seq == seq)
+    }
+
+    /// The sequence of its first state since it was there last.
+    fn born(&self, id: &ImageId) -> Option<u64> {
+        self.latest.get(id).map(|place| place.born)
     }
 }
 

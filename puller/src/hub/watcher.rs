@@ -46,6 +46,28 @@ pub enum Event {
     Reset,
 }
 
+/// All current states are told.
+#[derive(Debug)]
+struct Sync {
+    /// The last sequence when it began.
+    start: u64,
+    /// All is told up to here. An Image that changes meanwhile may escape the cursor, which was not there yet
+    /// before the change and will not come there before the end: then the end is put off.
+    end: u64,
+    /// The Images that were looked at, where it begins anew.
+    seen: HashSet<ImageId>,
+}
+
+impl Sync {
+    fn new(last: u64) -> Self {
+        Self {
+            start: last,
+            end: last,
+            seen: HashSet::new(),
+        }
+    }
+}
+
 /// A watcher.
 #[derive(Debug)]
 pub struct Watcher {
@@ -57,8 +79,8 @@ pub struct Watcher {
     told: u64,
     /// Deletions up to here were forgotten already when it began: it was never told of what they deleted.
     horizon: u64,
-    /// The current states are being told, up to this sequence.
-    syncing: Option<u64>,
+    /// The current states are being told.
+    syncing: Option<Sync>,
     /// What has been put and is in the filter; only kept where an Image can leave the filter.
     put: HashSet<ImageId>,
     /// It resumed: Images that left the filter before may be known to it.
@@ -78,7 +100,7 @@ impl Watcher {
             cursor: 0,
             told: 0,
             horizon,
-            syncing: Some(last),
+            syncing: Some(Sync::new(last)),
             put: HashSet::new(),
             resumed: false,
             ready: VecDeque::new(),
@@ -151,18 +173,44 @@ impl Watcher {
             .range((Bound::Excluded(self.cursor), Bound::Unbounded))
             .next()
         {
-            if let Some(end) = self.syncing
-                && *seq > end
+            if let Some(sync) = &self.syncing
+                && *seq > sync.end
+                && !self.put_end_off(&log)
             {
-                return Some(self.synced(end));
+                return self.synced();
             }
             self.cursor = *seq;
             if let Some(event) = self.event(&log, *seq, record) {
                 return Some(event);
             }
         }
-        let end = self.syncing?;
-        Some(self.synced(end))
+        self.synced()
+    }
+
+    /// Puts the end off, if an Image that was there when it began anew has escaped it so far; says whether one
+    /// has. Each has at most one latest state, so this comes to an end unless they change faster than somebody
+    /// reads.
+    fn put_end_off(&mut self, log: &Log) -> bool {
+        let Some(sync) = self.syncing.as_mut().filter(|_| !self.resumed) else {
+            return false;
+        };
+        let mut later = log
+            .entries
+            .range((Bound::Excluded(sync.end), Bound::Unbounded))
+            .rev();
+        let escaped = later.find(|(seq, record)| match record {
+            Record::Put { image, .. } => {
+                let id = &image.id;
+                log.is_latest(**seq, id)
+                    && log.born(id).is_some_and(|born| born <= sync.start)
+                    && self.filter.covers(id)
+                    && !sync.seen.contains(id)
+            }
+            Record::Deleted(_) => false,
+        });
+        let Some((seq, _)) = escaped else { return false };
+        sync.end = *seq;
+        true
     }
 
     /// It has not read for so long that deletions which it was not told of are forgotten: it gets what is, like
@@ -171,29 +219,36 @@ impl Watcher {
         self.cursor = 0;
         self.told = 0;
         self.horizon = log.horizon;
-        self.syncing = Some(log.last);
+        self.syncing = Some(Sync::new(log.last));
         self.put.clear();
         self.resumed = false;
         Event::Reset
     }
 
-    fn synced(&mut self, end: u64) -> Event {
-        self.syncing = None;
+    fn synced(&mut self) -> Option<Event> {
+        let Sync { end, .. } = self.syncing.take()?;
         self.cursor = self.cursor.max(end);
-        Event::Bookmark {
+        Some(Event::Bookmark {
             version: self.hub.version(end),
             synced: true,
-        }
+        })
     }
 
     fn event(&mut self, log: &Log, seq: u64, record: &Record) -> Option<Event> {
         let version = self.hub.version(seq);
         match record {
             Record::Put { image, .. } => {
-                // Somebody who begins anew gets what is, not how it came to be.
-                let anew = self.syncing.is_some() && !self.resumed;
-                if !self.filter.covers(&image.id) || (anew && !log.is_latest(seq, &image.id)) {
+                if !self.filter.covers(&image.id) {
                     return None;
+                }
+                if let Some(sync) = self.syncing.as_mut().filter(|_| !self.resumed) {
+                    // Somebody who begins anew gets what is, not how it came to be.
+                    let was_there =
+                        seq <= sync.start || log.born(&image.id).is_some_and(|born| born <= sync.start);
+                    if was_there && !log.is_latest(seq, &image.id) && !sync.seen.contains(&image.id) {
+                        return None;
+                    }
+                    sync.seen.insert(image.id.clone());
                 }
                 if self.filter.wants(image) {
                     if !self.filter.claimant.is_empty() {
@@ -205,7 +260,8 @@ impl Watcher {
                 known.then(|| Event::Deleted(image.id.clone(), version))
             }
             Record::Deleted(id) => {
-                let anew = self.syncing.is_some() && !self.resumed;
+                // What was gone when it began was never told.
+                let anew = !self.resumed && self.syncing.as_ref().is_some_and(|sync| seq <= sync.start);
                 let known = self.filter.claimant.is_empty() || self.put.remove(id) || self.resumed;
                 (self.filter.covers(id) && known && !anew).then(|| Event::Deleted(id.clone(), version))
             }

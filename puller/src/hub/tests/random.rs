@@ -48,6 +48,9 @@ const KEEP_UP: usize = 2;
 
 /// A client as the API's page tells it to be.
 struct Client {
+    hub: Arc<Hub>,
+    /// What was there when its connection was made, and is still.
+    there: BTreeSet<ImageId>,
     watcher: Watcher,
     filter: Filter,
     copy: BTreeMap<ImageId, Version>,
@@ -61,6 +64,8 @@ struct Client {
 impl Client {
     fn new(hub: &Arc<Hub>, filter: Filter) -> Self {
         Self {
+            hub: Arc::clone(hub),
+            there: ids(hub),
             watcher: hub.watch(None, filter.clone()).unwrap(),
             filter,
             copy: BTreeMap::new(),
@@ -77,6 +82,8 @@ impl Client {
             self.told = Some(BTreeSet::new());
             self.last = None;
         }
+        self.hub = Arc::clone(hub);
+        self.there = ids(hub);
         self.watcher = hub.watch(after, self.filter.clone()).unwrap();
     }
 
@@ -114,6 +121,13 @@ impl Client {
                 assert!(self.last.is_none_or(|last| last <= version), "a bookmark falls");
                 self.last = Some(version);
                 if let Some(told) = self.told.take_if(|_| synced) {
+                    // What came, or entered the filter, only meanwhile may come later.
+                    let all = self.filter.claimant.is_empty();
+                    for (id, latest) in self.expected(&self.hub) {
+                        let was_there = all && self.there.contains(&id);
+                        let escaped = (was_there || latest <= version) && !told.contains(&id);
+                        assert!(!escaped, "it is there, and was not told before the bookmark");
+                    }
                     self.copy.retain(|id, _| told.contains(id));
                 }
             }
@@ -136,6 +150,11 @@ impl Client {
             .map(|(image, version)| (image.id.clone(), version))
             .collect()
     }
+}
+
+fn ids(hub: &Hub) -> BTreeSet<ImageId> {
+    let images = hub.list().0.into_iter();
+    images.map(|(image, _)| image.id.clone()).collect()
 }
 
 struct Run {
@@ -173,9 +192,13 @@ impl Run {
                 }
                 self.hub.put(image, entered);
             }
-            Step::Delete(name) => self
-                .hub
-                .delete(&image(NAMES[name], Phase::Initiated).id, self.now),
+            Step::Delete(name) => {
+                let id = image(NAMES[name], Phase::Initiated).id;
+                self.hub.delete(&id, self.now);
+                for client in &mut self.clients {
+                    client.there.remove(&id);
+                }
+            }
             Step::Pass(seconds) => {
                 self.now += Duration::from_secs(seconds);
                 self.hub.expire(self.now);

@@ -44,6 +44,8 @@ struct Ear {
     highest: BTreeMap<String, Vec<u64>>,
     /// The last state of each Image, as long as nothing between it and the next may be missing.
     before: BTreeMap<String, api::Image>,
+    /// It hears of all Images, so of each from its first phase on.
+    all: bool,
     deletions: usize,
     phases: usize,
 }
@@ -51,7 +53,10 @@ struct Ear {
 impl Listener {
     /// Listens; `pause`: how long it looks away after each event.
     pub(super) fn start(client: &Client, filter: &Filter, pause: Duration) -> Self {
-        let ear: Arc<Mutex<Ear>> = Arc::default();
+        let ear = Arc::new(Mutex::new(Ear {
+            all: *filter == Filter::default(),
+            ..Ear::default()
+        }));
         let hang_up = Arc::new(Notify::new());
         let hurries = Arc::new(AtomicBool::new(false));
         let (hears, hangs_up, hurry) = (Arc::clone(&ear), Arc::clone(&hang_up), Arc::clone(&hurries));
@@ -194,8 +199,7 @@ impl Ear {
             let before = self.before.get(&id);
             // A deletion may be told by what came after it: an Image that was made later.
             let before = before.filter(|before| before.created == image.created);
-            // One that changed while the states were told may be told for the first time after the bookmark.
-            if let Some(before) = before {
+            if before.is_some() || self.all {
                 assert_follows(before, &image);
             }
         }
@@ -233,8 +237,16 @@ impl Ear {
 }
 
 /// No phase lies between the two that this watcher was not told of. Tags do not move in this scenario.
-fn assert_follows(before: &api::Image, image: &api::Image) {
+fn assert_follows(before: Option<&api::Image>, image: &api::Image) {
     use Phase::{Failed, Initiated, Pulling, Retrying, Unpacked, Unpacking};
+    let Some(before) = before else {
+        assert_eq!(
+            image.phase(),
+            Initiated,
+            "it begins with its first phase: {image:#?}"
+        );
+        return;
+    };
     let follows = match (before.phase(), image.phase()) {
         // Each failure is an event of its own; every other phase is left before it is entered again.
         (a, b) if a == b => before.phase_since == image.phase_since || a == Retrying || a == Failed,
