@@ -7,12 +7,15 @@ use puller_tests::{
     puller::{Phase, Puller, Reason},
     scripted::{Answer, Any, Auth, Get, ScriptedRegistry, Throttle},
     tree::Tree,
-    wait::{eventually, within_patience},
+    wait::{PATIENCE, eventually, within_patience},
 };
-use tokio::time::Instant;
+use tokio::time::{Instant, sleep};
 use tonic_health::pb::{
     HealthCheckRequest, health_check_response::ServingStatus, health_client::HealthClient,
 };
+
+/// How often metrics are looked at that are not as wanted yet.
+const LOOK_EVERY: Duration = Duration::from_millis(50);
 
 fn image() -> Image {
     Image::new().layer(Layer::gzip().noise(10, 50_000))
@@ -47,9 +50,8 @@ async fn metrics_tell_what_is_done_and_what_is_not() {
     let failing = puller.fetch(&bad).await;
     let retrying = puller.retrying(&failing.id).await;
     assert_eq!(retrying.last_error.expect("an error").reason(), Reason::NotFound);
-    let metrics = puller.metrics().await;
     let size = image.layers()[0].bytes().len() as f64;
-    for (series, wanted) in [
+    let wanted = [
         ("puller_watchers ", 1.0),
         (r#"puller_images{phase="UNPACKED",reason=""} "#, 1.0),
         (r#"puller_images{phase="RETRYING",reason="NOT_FOUND"} "#, 1.0),
@@ -63,9 +65,20 @@ async fn metrics_tell_what_is_done_and_what_is_not() {
             r#"puller_grpc_request_duration_seconds_count{method="Fetch",code="Ok"} "#,
             2.0,
         ),
-    ] {
-        assert_eq!(value(&metrics, series), Some(wanted), "{series}in\n{metrics}");
-    }
+    ];
+    // What was told a moment ago is counted a moment later.
+    let deadline = Instant::now() + PATIENCE;
+    let metrics = loop {
+        let metrics = puller.metrics().await;
+        let other = wanted
+            .iter()
+            .find(|(series, wanted)| value(&metrics, series) != Some(*wanted));
+        let Some((series, wanted)) = other else {
+            break metrics;
+        };
+        assert!(Instant::now() < deadline, "no {wanted} of {series}in\n{metrics}");
+        sleep(LOOK_EVERY).await;
+    };
     assert!(
         value(
             &metrics,
