@@ -271,8 +271,10 @@ impl Exchange {
                 continue;
             }
             let mut challenges = challenge::all(answer.headers());
+            let hidden = pass.is_none() && may_hide(&answer) && lookup.has_credentials().await?;
             // A HEAD is followed by a GET then.
-            if status == StatusCode::UNAUTHORIZED && challenges.is_empty() && question.method == Method::GET {
+            let unsaid = challenges.is_empty() && question.method == Method::GET;
+            if unsaid && (status == StatusCode::UNAUTHORIZED || hidden) {
                 challenges = match of_base.take() {
                     Some(before) => before,
                     None => self.challenges_of_base(site, &call).await,
@@ -280,19 +282,21 @@ impl Exchange {
                 of_base = Some(challenges.clone());
             }
             let more = match (status, &pass) {
-                _ if is_challenge(status, &challenges) => match Demand::of(&challenges, site) {
-                    Ok(demand) => {
-                        session
-                            .next(&means, pass.as_ref(), &demand, &challenges, &mut tried)
-                            .await
+                _ if is_challenge(status, &challenges) || (hidden && !challenges.is_empty()) => {
+                    match Demand::of(&challenges, site) {
+                        Ok(demand) => {
+                            session
+                                .next(&means, pass.as_ref(), &demand, &challenges, &mut tried)
+                                .await
+                        }
+                        Err(problem) => {
+                            let mut failure = self.failure(repository, site, answer).await;
+                            failure.fault.happened.push_str(&format!(", {problem}"));
+                            failure.unchallenged = challenges.is_empty();
+                            return Err(failure);
+                        }
                     }
-                    Err(problem) => {
-                        let mut failure = self.failure(repository, site, answer).await;
-                        failure.fault.happened.push_str(&format!(", {problem}"));
-                        failure.unchallenged = challenges.is_empty();
-                        return Err(failure);
-                    }
-                },
+                }
                 (StatusCode::FORBIDDEN, Some(used)) => session.another(&means, used, &mut tried).await,
                 _ => Ok(None),
             };
@@ -411,6 +415,11 @@ fn is_challenge(status: StatusCode, challenges: &[Challenge]) -> bool {
     let too_narrow = |challenge: &Challenge| challenge.parameter("error") == Some("insufficient_scope");
     status == StatusCode::UNAUTHORIZED
         || (status == StatusCode::FORBIDDEN && challenges.iter().any(too_narrow))
+}
+
+/// Whether a registry answers so to strangers, for what others may have: who has credentials shows them then.
+fn may_hide(answer: &Answer) -> bool {
+    answer.at_home && matches!(answer.status(), StatusCode::FORBIDDEN | StatusCode::NOT_FOUND)
 }
 
 /// Whether a storage answers so to a link that has expired: 403 mostly, 400 where the key that signed it

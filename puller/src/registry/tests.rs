@@ -26,6 +26,7 @@ mod documents;
 mod guests;
 mod places;
 mod tls;
+mod unsaid;
 mod waits;
 
 /// Long enough for a busy machine, so that only a wait that hangs ends by it.

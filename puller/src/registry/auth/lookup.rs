@@ -44,6 +44,14 @@ impl<'a> Lookup<'a> {
         Ok(&found.credentials)
     }
 
+    /// Whether there are any, which is looked up.
+    ///
+    /// # Errors
+    /// As [`credentials`](Self::credentials).
+    pub(in crate::registry) async fn has_credentials(&self) -> Result<bool, Fault> {
+        Ok(!self.credentials().await?.is_empty())
+    }
+
     /// What programs failed with, if they were asked.
     pub(in crate::registry) fn problems(&self) -> &[String] {
         self.found.get().map_or(&[], |found| &found.problems)

@@ -4,9 +4,9 @@ use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::*;
 
-const BLOB: &[u8] = b"blob";
+pub(super) const BLOB: &[u8] = b"blob";
 
-fn digest() -> Digest {
+pub(super) fn digest() -> Digest {
     Digest::sha256(BLOB)
 }
 
@@ -37,7 +37,7 @@ async fn registry(
     .await
 }
 
-fn numbered(_: &Seen, n: u32) -> Response {
+pub(super) fn numbered(_: &Seen, n: u32) -> Response {
     with_headers(200, &[], format!(r#"{{"token":"t{n}","expires_in":300}}"#))
 }
 
@@ -393,53 +393,6 @@ async fn a_token_server_elsewhere_is_not_quoted() {
     assert_eq!(fault.reason, Reason::Unauthorized);
     assert!(!fault.to_string().contains("internal words"), "{fault}");
     assert!(fault.happened.contains("the token server localhost"), "{fault}");
-}
-
-/// Docker asks the API's base first, so some say only there what they want.
-#[tokio::test]
-async fn a_401_without_a_challenge_is_met_by_the_one_of_the_base() {
-    for (scheme, good) in [("Bearer", "Bearer t1"), ("Basic", "Basic dXNlcjpyaWdodA==")] {
-        let server = Server::answering(move |seen| {
-            let realm = format!(r#"{scheme} realm="http://{}/token""#, seen.header(header::HOST));
-            match seen.path.as_str() {
-                "/token" => numbered(seen, 1),
-                "/v2/" => with_headers(401, &[("WWW-Authenticate", &realm)], ""),
-                _ if seen.authorization() == good => with_headers(200, &[], BLOB),
-                _ => status(401),
-            }
-        })
-        .await;
-        let base = |server: &Server| server.lines().iter().filter(|line| *line == "GET /v2/").count();
-        let right = transport_with(&server.name(), "user", "right");
-        let repository = as_team(server.repository());
-        for _ in 0..3 {
-            let found = right.small_blob(&repository, &digest(), 4).await;
-            assert_eq!(found.unwrap(), BLOB, "{scheme}");
-        }
-        assert_eq!(base(&server), 1, "{:?}", server.lines());
-        if scheme == "Basic" {
-            let wrong = transport_with(&server.name(), "user", "wrong");
-            let fault = wrong.resolve(&repository, "v1").await.unwrap_err();
-            assert_eq!(fault.reason, Reason::Unauthorized);
-            assert!(fault.remedy.contains("check that the credentials"), "{fault}");
-            assert_eq!(base(&server), 2);
-        }
-    }
-    for base in [200, 204, 401, 404, 500] {
-        let server = Server::answering(move |seen| match seen.path.as_str() {
-            "/v2/" => status(base),
-            _ => status(401),
-        })
-        .await;
-        let found = transport().small_blob(&server.repository(), &digest(), 4).await;
-        let fault = found.unwrap_err();
-        assert_eq!(fault.reason, Reason::Unauthorized);
-        assert!(
-            fault.happened.contains("without saying how to authenticate"),
-            "{fault}"
-        );
-        assert_eq!(server.seen().len(), 2, "{base}");
-    }
 }
 
 /// Some token servers answer 200 whatever they have to say; of the rest of the answer nothing is told.
