@@ -9,6 +9,8 @@ test: tools ## formatting, lints, and all tests; installs the tools they need
 	$(CARGO) clippy --locked --workspace --all-targets -- -D warnings
 	$(CARGO) build --locked --workspace --all-targets
 	$(CARGO) test --locked --workspace
+	$(CARGO) clippy --locked -p puller --all-targets --features otlp -- -D warnings
+	$(CARGO) test --locked -p puller --lib --features otlp logging
 
 .PHONY: tools
 tools: ## docker-registry, skopeo, strace, umoci and Go (apt-get) where missing; grpcurl and tests/gotar (built by Go)

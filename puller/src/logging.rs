@@ -1,26 +1,49 @@
-//! Logs: on stderr, human on a terminal and JSON off it, with a level that can be changed at run time.
+//! Logs: on stderr, human on a terminal and JSON off it, with a level that can be changed at run time. Traces
+//! beside them, where the feature `otlp` is built in.
 
-use std::io::{self, IsTerminal as _};
+use std::{
+    ffi::OsString,
+    io::{self, IsTerminal as _},
+};
 
-use tracing::Subscriber;
 use tracing_subscriber::{
-    EnvFilter, Layer as _, Registry, fmt, fmt::MakeWriter, layer::SubscriberExt as _, reload,
+    EnvFilter, Layer, Registry, filter::Filtered, fmt, fmt::MakeWriter, layer::SubscriberExt as _, reload,
     util::SubscriberInitExt as _,
 };
 
 use crate::{config::LogFormat, error::Error};
 
-/// Changes what is logged while the program runs.
-#[derive(Debug, Clone)]
+#[cfg(feature = "otlp")]
+mod otlp;
+
+/// Any of these says where a collector of traces is
+/// ([specification](https://opentelemetry.io/docs/specs/otel/protocol/exporter/)).
+const COLLECTORS: [&str; 2] = [
+    "OTEL_EXPORTER_OTLP_ENDPOINT",
+    "OTEL_EXPORTER_OTLP_TRACES_ENDPOINT",
+];
+
+/// Changes what is logged while the program runs, and ends it.
+#[derive(Debug)]
 pub struct Handle {
     filter: reload::Handle<EnvFilter, Registry>,
+    #[cfg(feature = "otlp")]
+    traces: Option<otlp::Traces>,
 }
 
-/// Sets up logging for the whole process.
+/// The lines of a log, on what else there is.
+type Lines = Filtered<Box<dyn Layer<Registry> + Send + Sync>, reload::Layer<EnvFilter, Registry>, Registry>;
+
+/// Sets up logging for the whole process, and traces if `variable` tells where to send them. Must be called within
+/// the runtime, which sends them.
 ///
 /// # Errors
-/// The filter is none, or it was done before.
-pub fn init(filter: &str, format: LogFormat) -> Result<Handle, Error> {
+/// The filter is none, traces can't be sent as the variables say, or it was done before.
+pub fn init(
+    filter: &str,
+    format: LogFormat,
+    variable: &dyn Fn(&str) -> Option<OsString>,
+) -> Result<Handle, Error> {
     let terminal = io::stderr().is_terminal();
     let human = match format {
         LogFormat::Human => true,
@@ -29,19 +52,40 @@ pub fn init(filter: &str, format: LogFormat) -> Result<Handle, Error> {
     };
     // https://no-color.org
     let colour = terminal && std::env::var_os("NO_COLOR").is_none_or(|value| value.is_empty());
-    let (subscriber, handle) = build(filter, human, colour, io::stderr)?;
+    let (lines, filter) = lines(filter, human, colour, io::stderr)?;
+    let subscriber = tracing_subscriber::registry().with(lines);
+    let wanted = wants_traces(variable);
+    #[cfg(feature = "otlp")]
+    let traces = wanted.then(otlp::Traces::by_variables).transpose()?;
+    #[cfg(feature = "otlp")]
+    let subscriber = subscriber.with(traces.as_ref().map(otlp::Traces::layer));
     subscriber
         .try_init()
         .map_err(|error| Error::Config(format!("logging is set up already: {error}")))?;
-    Ok(handle)
+    if wanted && cfg!(not(feature = "otlp")) {
+        tracing::warn!(
+            "OTEL_ variables ask for traces; there are none, since this puller was built without its feature otlp"
+        );
+    }
+    Ok(Handle {
+        filter,
+        #[cfg(feature = "otlp")]
+        traces,
+    })
 }
 
-fn build<W>(
+fn wants_traces(variable: &dyn Fn(&str) -> Option<OsString>) -> bool {
+    let is_off = variable("OTEL_SDK_DISABLED").is_some_and(|value| value.eq_ignore_ascii_case("true"));
+    let is_set = |name: &&str| variable(name).is_some_and(|value| !value.is_empty());
+    !is_off && COLLECTORS.iter().any(is_set)
+}
+
+fn lines<W>(
     filter: &str,
     human: bool,
     colour: bool,
     writer: W,
-) -> Result<(impl Subscriber + Send + Sync + 'static, Handle), Error>
+) -> Result<(Lines, reload::Handle<EnvFilter, Registry>), Error>
 where
     W: for<'a> MakeWriter<'a> + Send + Sync + 'static,
 {
@@ -49,12 +93,9 @@ where
     let lines = fmt::layer().with_writer(writer);
     let lines = match human {
         true => lines.with_ansi(colour).boxed(),
-        false => lines.json().flatten_event(true).with_span_list(false).boxed(),
+        false => lines.json().flatten_event(true).with_current_span(false).boxed(),
     };
-    Ok((
-        tracing_subscriber::registry().with(filter).with(lines),
-        Handle { filter: handle },
-    ))
+    Ok((lines.with_filter(filter), handle))
 }
 
 fn parse(filter: &str) -> Result<EnvFilter, Error> {
@@ -73,6 +114,14 @@ impl Handle {
     pub fn set(&self, filter: &str) -> Result<(), Error> {
         self.filter.reload(parse(filter)?).map_err(|error| gone(&error))
     }
+
+    /// Sends the traces that are left, which takes 2 s at most. To be called within the runtime, at its end.
+    pub fn end(&self) {
+        #[cfg(feature = "otlp")]
+        if let Some(traces) = &self.traces {
+            traces.end();
+        }
+    }
 }
 
 fn gone(error: &reload::Error) -> Error {
@@ -82,6 +131,8 @@ fn gone(error: &reload::Error) -> Error {
 #[cfg(test)]
 mod tests {
     use std::sync::{Arc, Mutex};
+
+    use tracing::Subscriber;
 
     use super::*;
 
@@ -108,21 +159,65 @@ mod tests {
     fn set_up(filter: &str, human: bool) -> (Memory, impl Subscriber + Send + Sync + 'static, Handle) {
         let memory = Memory::default();
         let writer = memory.clone();
-        let (subscriber, handle) = build(filter, human, false, move || writer.clone()).unwrap();
-        (memory, subscriber, handle)
+        let (lines, filter) = lines(filter, human, false, move || writer.clone()).unwrap();
+        let handle = Handle {
+            filter,
+            #[cfg(feature = "otlp")]
+            traces: None,
+        };
+        (memory, tracing_subscriber::registry().with(lines), handle)
     }
 
     #[test]
     fn json_is_one_object_a_line_with_the_span_of_the_pull() {
         let (memory, subscriber, _handle) = set_up("info", false);
         tracing::subscriber::with_default(subscriber, || {
-            let _span = tracing::info_span!("pull", image = "abc").entered();
+            let _pull = tracing::info_span!("pull", image = "abc").entered();
+            let _layer = tracing::info_span!("layer", size = 9).entered();
             tracing::info!(bytes = 7, "fetched \"a\nlayer\"");
         });
         let line: serde_json::Value = serde_json::from_str(&memory.take()).unwrap();
         assert_eq!(line["message"], "fetched \"a\nlayer\"");
         assert_eq!((&line["bytes"], &line["level"]), (&7.into(), &"INFO".into()));
-        assert_eq!(line["span"]["image"], "abc");
+        assert_eq!(
+            (&line["spans"][0]["name"], &line["spans"][0]["image"]),
+            (&"pull".into(), &"abc".into())
+        );
+        assert_eq!(
+            (&line["spans"][1]["name"], &line["spans"][1]["size"]),
+            (&"layer".into(), &9.into())
+        );
+    }
+
+    #[test]
+    fn traces_are_wanted_where_a_collector_is_named() {
+        for (set, wanted) in [
+            (vec![], false),
+            (vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "")], false),
+            (vec![("OTEL_SERVICE_NAME", "puller")], false),
+            (
+                vec![("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317")],
+                true,
+            ),
+            (
+                vec![("OTEL_EXPORTER_OTLP_TRACES_ENDPOINT", "http://collector:4317")],
+                true,
+            ),
+            (
+                vec![
+                    ("OTEL_EXPORTER_OTLP_ENDPOINT", "http://collector:4317"),
+                    ("OTEL_SDK_DISABLED", "True"),
+                ],
+                false,
+            ),
+        ] {
+            let variable = |name: &str| {
+                set.iter()
+                    .find(|(key, _)| *key == name)
+                    .map(|(_, value)| value.into())
+            };
+            assert_eq!(wants_traces(&variable), wanted, "{set:?}");
+        }
     }
 
     #[test]

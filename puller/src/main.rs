@@ -25,11 +25,16 @@ fn run(cli: Cli) -> Result<(), Error> {
     });
     match command {
         Command::Serve(arguments) => {
-            let load = || Settings::load((*arguments).clone(), &|name| std::env::var_os(name));
+            let variable = |name: &str| std::env::var_os(name);
+            let load = || Settings::load((*arguments).clone(), &variable);
             let settings = load()?;
-            let log = logging::init(&settings.log, settings.log_format)?;
+            let runtime = runtime()?;
+            let _within = runtime.enter();
+            let log = logging::init(&settings.log, settings.log_format, &variable)?;
             tracing::info!(version = env!("CARGO_PKG_VERSION"), volume = %settings.volume.display(), "puller");
-            runtime()?.block_on(serve::serve(&settings, || log.set(&load()?.log)))
+            let end = runtime.block_on(serve::serve(&settings, || log.set(&load()?.log)));
+            log.end();
+            end
         }
         Command::Pull(arguments) => runtime()?.block_on(oneshot::pull(&arguments)),
         Command::Call(call) => runtime()?.block_on(cli::call(&connection, call)),

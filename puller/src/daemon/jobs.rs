@@ -3,7 +3,7 @@
 use std::{sync::Arc, time::Instant};
 
 use tokio_util::sync::CancellationToken;
-use tracing::Instrument as _;
+use tracing::{Instrument as _, Span, field::Empty, info_span};
 
 use super::{Daemon, Running};
 use crate::{
@@ -28,7 +28,13 @@ impl Daemon {
             counted: (0, 0),
         };
         self.running().insert(job.no, running);
-        let span = tracing::info_span!("pull", id = %job.id, reference = %job.wish.reference);
+        let span = info_span!(
+            "pull",
+            id = %job.id,
+            reference = %job.wish.reference,
+            otel.status_code = Empty,
+            otel.status_description = Empty
+        );
         let daemon = Arc::clone(self);
         self.tasks
             .spawn(async move { daemon.work(job, monitor, cancel).await }.instrument(span));
@@ -44,7 +50,11 @@ impl Daemon {
         let outcome = self.engine.attempt(&job.wish, &monitor, &steps, &cancel).await;
         let result = match outcome {
             Ok(Outcome::Unchanged) => Ok(End::Unchanged),
-            Ok(Outcome::Ready(ready)) => self.publish(&job, *ready, &monitor).await,
+            Ok(Outcome::Ready(ready)) => {
+                self.publish(&job, *ready, &monitor)
+                    .instrument(info_span!("publish"))
+                    .await
+            }
             Ok(Outcome::Present(content)) => self.announce(&job, *content, &monitor).await,
             Err(fault) => Err(fault),
         };
@@ -54,6 +64,9 @@ impl Daemon {
             Err(fault) => {
                 tracing::warn!(reason = fault.reason.words(), %fault, "attempt failed");
                 self.update(|machine, now| machine.failed(&job, &fault, monitor.sample(), now));
+                let span = Span::current();
+                span.record("otel.status_code", "ERROR");
+                span.record("otel.status_description", fault.reason.words());
                 End::Failed(fault.reason)
             }
         };
@@ -148,6 +161,8 @@ impl Daemon {
 
 /// Runs what waits for the disk on a thread for that.
 async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R, Fault> {
+    let span = Span::current();
+    let work = move || span.in_scope(work);
     tokio::task::spawn_blocking(work).await.map_err(|panic| {
         Fault::new(
             Reason::Internal,

@@ -5,6 +5,7 @@ use std::{sync::Arc, time::Duration};
 use futures_util::{StreamExt as _, TryStreamExt as _, stream};
 use tokio::sync::oneshot;
 use tokio_util::sync::CancellationToken;
+use tracing::{Instrument as _, Span, info_span};
 
 use super::{
     Engine, Monitor, Outcome, Ready, Steps,
@@ -71,7 +72,9 @@ impl Engine {
         // What the policy rejects is not asked for at all. A check leaves alone what is unpacked, whatever the
         // policy has become since.
         if !steps.is_check() {
-            self.ask_policy(&wish.reference).await?;
+            self.ask_policy(&wish.reference)
+                .instrument(info_span!("policy"))
+                .await?;
         }
         let _registry_slot = self
             .slots
@@ -83,6 +86,7 @@ impl Engine {
             (None, tag) => {
                 self.registry
                     .resolve(&repository, tag.as_deref().unwrap_or("latest"))
+                    .instrument(info_span!("resolve"))
                     .await?
             }
         };
@@ -143,8 +147,11 @@ impl Engine {
 
     /// What there is to bring, once the policy lets it pass.
     async fn planned(&self, repository: &Repository, digest: &Digest, wish: &Wish) -> Result<Pulled, Fault> {
-        let chosen = self.verified(repository, digest, wish).await?;
-        plan(&*self.registry, repository, chosen, wish, &self.limits).await
+        let planning = async {
+            let chosen = self.verified(repository, digest, wish).await?;
+            plan(&*self.registry, repository, chosen, wish, &self.limits).await
+        };
+        planning.instrument(info_span!("plan", %digest)).await
     }
 
     /// What a tag stands for, if it is something else than was told at first.
@@ -180,16 +187,20 @@ impl Engine {
                     blob,
                 }
                 .run()
+                .instrument(info_span!("layer", digest = %layer.digest, size = layer.size))
             })
             .buffer_unordered(self.layers_at_a_time.max(1))
             .try_collect::<Vec<()>>();
         tokio::pin!(downloads);
 
+        let pull = Span::current();
         let unpacking = || async {
             let dir = self.volume.new_tree()?;
             let (pulled, blobs) = (pulled.clone(), blobs.clone());
             let (limits, activity) = (self.limits.clone(), Arc::clone(&monitor.activity));
-            on_a_thread(move || unpack(&pulled, &blobs, dir, &limits, &activity)).await
+            let pull = pull.clone();
+            let work = move || pull.in_scope(|| unpack(&pulled, &blobs, dir, &limits, &activity));
+            on_a_thread(work).instrument(info_span!("unpack")).await
         };
         let unpack = async {
             // Threads begin with the first bytes only: however many registries hang, they cost none.

@@ -175,6 +175,32 @@ fn all_bytes(directory: &Path, found: &mut Vec<u8>) {
     }
 }
 
+/// Whoever asks for traces of a puller that was built without them is told so.
+#[tokio::test]
+async fn a_line_of_a_pull_tells_which_pull_it_is() {
+    let registry = ScriptedRegistry::start().await;
+    let reference = registry.hold("team/app:v1", image());
+    let puller = Puller::start()
+        .environment("OTEL_EXPORTER_OTLP_ENDPOINT", "http://127.0.0.1:4317")
+        .await;
+    let id = puller.pull(&reference).await.id;
+    let log = puller.log();
+    let lines: Vec<serde_json::Value> = log
+        .lines()
+        .map(|line| serde_json::from_str(line).expect("every line is JSON off a terminal"))
+        .collect();
+    let unpacked = lines.iter().find(|line| line["message"] == "unpacked");
+    let pull = &unpacked.expect("it is logged")["spans"][0];
+    assert_eq!(
+        (&pull["name"], &pull["id"], &pull["reference"]),
+        (&"pull".into(), &id.into(), &reference.into())
+    );
+    let untraced = |line: &serde_json::Value| {
+        line["level"] == "WARN" && line["message"].to_string().contains("without its feature otlp")
+    };
+    assert!(lines.iter().any(untraced), "{log}");
+}
+
 /// At the finest level, in every form.
 #[tokio::test]
 async fn secrets_are_nowhere() {
