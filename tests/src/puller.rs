@@ -13,11 +13,13 @@
 //! ```
 
 mod calls;
+mod cli;
 mod crash;
 mod fetch;
 mod memory;
 mod watch;
 
+pub use cli::{CliOutput, cli};
 pub use crash::crash_points;
 pub use fetch::Fetch;
 pub use puller_api::v1::{Image, Phase, Reason};
@@ -345,16 +347,6 @@ impl Puller {
         self.arguments.extend([name.to_owned(), value.into()]);
     }
 
-    /// Runs the command line against this puller: `puller.cli(["get", &id])`.
-    ///
-    /// # Panics
-    /// It does not end within a minute.
-    pub async fn cli<I: AsRef<std::ffi::OsStr>>(&self, arguments: impl IntoIterator<Item = I>) -> CliOutput {
-        let mut command = self.bare_command();
-        command.args(arguments).env("PULLER_ENDPOINT", self.endpoint());
-        run_to_end(&mut command, "the command line").await
-    }
-
     /// The TCP address, where the puller was told to [`listen_on_loopback`](Starting::listen_on_loopback).
     ///
     /// # Panics
@@ -446,28 +438,6 @@ impl Puller {
         self.process = Some(process);
         Ok(())
     }
-}
-
-/// What a run of the command line came to.
-#[derive(Debug, Clone)]
-pub struct CliOutput {
-    /// The exit code.
-    pub status: i32,
-    /// Standard output.
-    pub stdout: String,
-    /// Standard error.
-    pub stderr: String,
-}
-
-/// Runs the command line where it needs no daemon: `puller::cli(["pull", &reference, "--to", "dir"])`.
-///
-/// # Panics
-/// It does not end within a minute.
-pub async fn cli<I: AsRef<std::ffi::OsStr>>(arguments: impl IntoIterator<Item = I>) -> CliOutput {
-    let puller = Puller::start()
-        .prepare()
-        .unwrap_or_else(|error| panic!("{error:#}"));
-    puller.cli(arguments).await
 }
 
 /// The built binary: beside the running one, or where `PULLER_BIN` says.

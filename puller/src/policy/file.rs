@@ -10,7 +10,7 @@ use super::{
     ReadKey, Requirement, Signed,
     identity::SignedIdentity,
     key::Key,
-    object::{Unique, given, kind, object},
+    object::{OnlyType, Unique, given, kind, object},
     scope,
 };
 use crate::registry::quoted;
@@ -72,13 +72,6 @@ fn requirements(list: &List, read_key: ReadKey<'_>) -> Result<Vec<Requirement>, 
     Ok(parsed)
 }
 
-#[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
-struct Plain {
-    #[serde(rename = "type")]
-    _type: IgnoredAny,
-}
-
 /// `signedBy`, whose keys are not read, since nobody here could use them.
 #[derive(Deserialize)]
 #[serde(deny_unknown_fields, rename_all = "camelCase")]
@@ -137,8 +130,8 @@ struct SigstoreSigned {
 fn requirement(json: &RawValue, read_key: ReadKey<'_>) -> Result<Requirement, String> {
     let text = json.get();
     match kind(json)?.as_str() {
-        "insecureAcceptAnything" => object::<Plain>(text).map(|_| Requirement::Accept),
-        "reject" => object::<Plain>(text).map(|_| Requirement::Reject),
+        "insecureAcceptAnything" => object::<OnlyType>(text).map(|_| Requirement::Accept),
+        "reject" => object::<OnlyType>(text).map(|_| Requirement::Reject),
         "signedBy" => signed_by(&object(text)?),
         "signedBaseLayer" => object::<SignedBaseLayer>(text)
             .map(|_| Requirement::Unsupported("a signature of the base layer (signedBaseLayer)".to_owned())),

@@ -3,7 +3,7 @@
 use serde::{Deserialize, de::IgnoredAny};
 use serde_json::value::RawValue;
 
-use super::object::{kind, object};
+use super::object::{OnlyType, kind, object};
 use crate::{domain::Reference, registry::quoted};
 
 /// The rule for the name in a signature.
@@ -86,12 +86,6 @@ impl SignedIdentity {
     /// Parses the field.
     pub(super) fn parse(json: &RawValue) -> Result<Self, String> {
         #[derive(Deserialize)]
-        #[serde(deny_unknown_fields)]
-        struct Plain {
-            #[serde(rename = "type")]
-            _type: IgnoredAny,
-        }
-        #[derive(Deserialize)]
         #[serde(deny_unknown_fields, rename_all = "camelCase")]
         struct OneReference {
             #[serde(rename = "type")]
@@ -115,9 +109,9 @@ impl SignedIdentity {
         }
         let text = json.get();
         match kind(json)?.as_str() {
-            "matchExact" => object::<Plain>(text).map(|_| Self::Exact),
-            "matchRepoDigestOrExact" => object::<Plain>(text).map(|_| Self::RepoDigestOrExact),
-            "matchRepository" => object::<Plain>(text).map(|_| Self::Repository),
+            "matchExact" => object::<OnlyType>(text).map(|_| Self::Exact),
+            "matchRepoDigestOrExact" => object::<OnlyType>(text).map(|_| Self::RepoDigestOrExact),
+            "matchRepository" => object::<OnlyType>(text).map(|_| Self::Repository),
             "exactReference" => {
                 let name = Name::parse(&object::<OneReference>(text)?.docker_reference)?;
                 match name.is_bare() {

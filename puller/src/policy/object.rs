@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, marker::PhantomData};
 
 use serde::{
     Deserialize, Deserializer,
-    de::{DeserializeOwned, Error as _, MapAccess, Visitor},
+    de::{DeserializeOwned, Error as _, IgnoredAny, MapAccess, Visitor},
 };
 use serde_json::value::RawValue;
 
@@ -55,6 +55,14 @@ pub(super) fn kind(json: &RawValue) -> Result<String, String> {
         r#type: String,
     }
     object::<Typed>(json.get()).map(|typed| typed.r#type)
+}
+
+/// An object that holds its `type` and nothing more.
+#[derive(Deserialize)]
+#[serde(deny_unknown_fields)]
+pub(super) struct OnlyType {
+    #[serde(rename = "type")]
+    _type: IgnoredAny,
 }
 
 /// A value that may be left out, but is none if it is `null`.

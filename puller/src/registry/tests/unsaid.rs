@@ -5,20 +5,25 @@ use super::{
     *,
 };
 
+/// A registry that names its scheme at the API's base only, and refuses whoever does not come with `good`.
+async fn speaks_at_its_base(scheme: &'static str, good: &'static str, refusal: u16) -> Server {
+    Server::answering(move |seen| {
+        let realm = format!(r#"{scheme} realm="http://{}/token""#, seen.header(header::HOST));
+        match seen.path.as_str() {
+            "/token" => numbered(seen, 1),
+            "/v2/" => with_headers(401, &[("WWW-Authenticate", &realm)], ""),
+            _ if seen.authorization() == good => with_headers(200, &[], BLOB),
+            _ => status(refusal),
+        }
+    })
+    .await
+}
+
 /// Docker asks the API's base first, so some say only there what they want.
 #[tokio::test]
 async fn a_401_without_a_challenge_is_met_by_the_one_of_the_base() {
     for (scheme, good) in [("Bearer", "Bearer t1"), ("Basic", "Basic dXNlcjpyaWdodA==")] {
-        let server = Server::answering(move |seen| {
-            let realm = format!(r#"{scheme} realm="http://{}/token""#, seen.header(header::HOST));
-            match seen.path.as_str() {
-                "/token" => numbered(seen, 1),
-                "/v2/" => with_headers(401, &[("WWW-Authenticate", &realm)], ""),
-                _ if seen.authorization() == good => with_headers(200, &[], BLOB),
-                _ => status(401),
-            }
-        })
-        .await;
+        let server = speaks_at_its_base(scheme, good, 401).await;
         let base = |server: &Server| server.lines().iter().filter(|line| *line == "GET /v2/").count();
         let right = transport_with(&server.name(), "user", "right");
         let repository = as_team(server.repository());
@@ -61,16 +66,7 @@ async fn what_is_hidden_from_strangers_is_asked_for_with_the_credentials_there_a
         (403, "Basic", "Basic dXNlcjpyaWdodA=="),
         (404, "Basic", "Basic dXNlcjpyaWdodA=="),
     ] {
-        let server = Server::answering(move |seen| {
-            let realm = format!(r#"{scheme} realm="http://{}/token""#, seen.header(header::HOST));
-            match seen.path.as_str() {
-                "/token" => numbered(seen, 1),
-                "/v2/" => with_headers(401, &[("WWW-Authenticate", &realm)], ""),
-                _ if seen.authorization() == good => with_headers(200, &[], BLOB),
-                _ => status(refusal),
-            }
-        })
-        .await;
+        let server = speaks_at_its_base(scheme, good, refusal).await;
         let known = transport_with(&server.name(), "user", "right");
         let repository = as_team(server.repository());
         let found = known.small_blob(&repository, &digest(), 4).await;
