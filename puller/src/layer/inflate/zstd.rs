@@ -19,9 +19,8 @@ const FRAME: u32 = 0xFD2F_B528;
 /// RFC 8878, section 3.1.2: the first of sixteen.
 const SKIPPABLE: u32 = 0x184D_2A50;
 
-/// The longest part of a frame's header that [`window`] reads: magic, descriptor, dictionary ID and
-/// content size.
-const HEADER: usize = 4 + 1 + 4 + 8;
+/// The longest header of a frame: magic, descriptor, window, dictionary ID and content size.
+const HEADER: usize = 4 + 1 + 1 + 4 + 8;
 
 /// Windows up to this, a power of two, are free: RFC 8878, section 3.1.1.1.2, asks every decoder to
 /// support 8 MiB.
@@ -49,7 +48,7 @@ pub(super) fn decompress(
         let head = input.peek(HEADER)?;
         match magic(head) {
             Some(FRAME) => {
-                let window = window(head).ok_or_else(cut)?;
+                let Header { window, content } = Header::parse(head).ok_or_else(cut)?;
                 if window > 1 << MAX_WINDOW_LOG {
                     let fault = fault::limit(NAME, "bytes of zstd window", window, 1 << MAX_WINDOW_LOG);
                     return Err(fault.into());
@@ -63,7 +62,14 @@ pub(super) fn decompress(
                     .reinit()
                     .and_then(|()| decoder.set_parameter(DParameter::WindowLogMax(log)))
                     .map_err(|error| damaged(&error))?;
-                frame(&mut decoder, input, output)?;
+                let size = frame(&mut decoder, input, output)?;
+                // The library looks at this itself, but not where the last block is empty and the frame has come in
+                // pieces: what a layer is must not depend on that.
+                if content.is_some_and(|content| content != size) {
+                    let happened =
+                        format!("its zstd data is damaged: a frame of {size} bytes says it has others");
+                    return Err(fault::malformed(NAME, happened).into());
+                }
             }
             Some(magic) if is_skippable(magic) => skip(input)?,
             _ => return Ok(()),
@@ -71,7 +77,9 @@ pub(super) fn decompress(
     }
 }
 
-fn frame(decoder: &mut Decoder<'_>, input: &mut Input<impl Read>, output: &mut Output) -> Result<(), Stop> {
+/// Decompresses one frame; how many bytes it has become.
+fn frame(decoder: &mut Decoder<'_>, input: &mut Input<impl Read>, output: &mut Output) -> Result<u64, Stop> {
+    let mut size = 0;
     loop {
         let bytes = input.fill()?;
         let status = decoder
@@ -80,8 +88,9 @@ fn frame(decoder: &mut Decoder<'_>, input: &mut Input<impl Read>, output: &mut O
         let at_end = bytes.is_empty();
         input.consume(status.bytes_read);
         output.advance(status.bytes_written, input.taken())?;
+        size += status.bytes_written as u64;
         if status.remaining == 0 {
-            return Ok(());
+            return Ok(size);
         }
         if at_end && status.bytes_written == 0 {
             return Err(cut().into());
@@ -116,24 +125,40 @@ fn is_skippable(magic: u32) -> bool {
     magic & !0xF == SKIPPABLE
 }
 
-/// Bytes of memory that the frame asks for: its window, or its content if that is one segment. `None`
-/// when the header is not all there. RFC 8878, section 3.1.1.1.
-fn window(head: &[u8]) -> Option<u64> {
-    let descriptor = *head.get(4)?;
-    let single_segment = descriptor & 0x20 != 0;
-    if !single_segment {
-        let byte = *head.get(5)?;
-        let base = 1_u64 << (10 + (byte >> 3));
-        return Some(base + base / 8 * u64::from(byte & 7));
+/// What a frame says of itself. RFC 8878, section 3.1.1.1.
+struct Header {
+    /// Bytes of memory that it asks for: its window, or its content if that is one segment.
+    window: u64,
+    /// Bytes that it becomes, if it says so.
+    content: Option<u64>,
+}
+
+impl Header {
+    /// `None`: it is not all there.
+    fn parse(head: &[u8]) -> Option<Self> {
+        let descriptor = *head.get(4)?;
+        let single_segment = descriptor & 0x20 != 0;
+        let dictionary_id = [0, 1, 2, 4][usize::from(descriptor & 3)];
+        let (window, after) = if single_segment {
+            (None, 5)
+        } else {
+            let byte = *head.get(5)?;
+            let base = 1_u64 << (10 + (byte >> 3));
+            (Some(base + base / 8 * u64::from(byte & 7)), 6)
+        };
+        let content = head.get(after + dictionary_id..)?;
+        let content = match descriptor >> 6 {
+            0 if !single_segment => None,
+            0 => Some(u64::from(*content.first()?)),
+            1 => Some(u64::from(u16::from_le_bytes(*content.first_chunk()?)) + 256),
+            2 => Some(u64::from(u32::from_le_bytes(*content.first_chunk()?))),
+            _ => Some(u64::from_le_bytes(*content.first_chunk()?)),
+        };
+        Some(Self {
+            window: window.or(content)?,
+            content,
+        })
     }
-    let dictionary_id = [0, 1, 2, 4][usize::from(descriptor & 3)];
-    let content = head.get(5 + dictionary_id..)?;
-    Some(match descriptor >> 6 {
-        0 => u64::from(*content.first()?),
-        1 => u64::from(u16::from_le_bytes(*content.first_chunk()?)) + 256,
-        2 => u64::from(u32::from_le_bytes(*content.first_chunk()?)),
-        _ => u64::from_le_bytes(*content.first_chunk()?),
-    })
 }
 
 fn damaged(error: &std::io::Error) -> Fault {

@@ -39,6 +39,33 @@ fn l24_many_members_and_trailing_bytes() {
     }
 }
 
+/// RFC 8878, section 3.1.1: also where the last block is empty, which the library lets pass if a frame comes in pieces.
+#[test]
+fn zstd_frames_have_the_size_that_they_say() {
+    const RAW_BLOCK: usize = 128 << 10;
+    let tar = sample();
+    let frame = |size: usize| {
+        // One segment, with its size in four bytes.
+        let mut frame = [
+            &0xFD2F_B528_u32.to_le_bytes()[..],
+            &[0xA0],
+            &u32::try_from(size).unwrap().to_le_bytes(),
+        ]
+        .concat();
+        for block in tar.chunks(RAW_BLOCK).chain([&[][..]]) {
+            let is_last = block.is_empty();
+            frame.extend(((block.len() as u32) << 3 | u32::from(is_last)).to_le_bytes()[..3].iter());
+            frame.extend(block);
+        }
+        frame
+    };
+    assert_eq!(bytes(&frame(tar.len())).unwrap(), bytes(&tar).unwrap());
+    for size in [tar.len() - 1, tar.len() + 1] {
+        let fault = bytes(&frame(size)).unwrap_err();
+        assert_eq!(fault.reason, Reason::MalformedLayer, "{fault}");
+    }
+}
+
 #[test]
 fn skippable_frames_are_skipped() {
     let skippable = |len: u32| {
