@@ -15,16 +15,19 @@ use std::{
 };
 
 use bytes::Bytes;
+use futures_util::{FutureExt as _, StreamExt as _};
 use http::{HeaderMap, HeaderName, HeaderValue, header};
 use url::Url;
 
 use crate::{
     config::{ServeArgs, file},
-    domain::{Digest, Platform, Reference},
+    domain::{Digest, Platform, Reason, Reference},
     error::Fault,
     policy::{Attached, MAX_SIGNATURES, Policy, payload::Payload},
     registry::{
-        RawManifest, challenge, fault, keyring,
+        RawManifest, challenge,
+        coding::Coding,
+        fault, keyring,
         manifest::{Config, Descriptor, Manifest},
         range, redirect, retry_after, routes, token,
     },
@@ -43,6 +46,7 @@ pub type Target = fn(&[u8]);
 /// All targets by name, in the alphabet's order.
 pub const TARGETS: &[(&str, Target)] = &[
     ("challenge", challenge),
+    ("coding", coding),
     ("config", config),
     ("content_range", content_range),
     ("credentials", credentials),
@@ -191,6 +195,35 @@ pub fn retry_after(data: &[u8]) {
     let now = SystemTime::UNIX_EPOCH + Duration::from_secs(1_700_000_000);
     if let Some(pause) = retry_after::of(&headers, now) {
         assert!(pause <= retry_after::LONGEST);
+    }
+}
+
+/// A body is decoded the same in pieces as in one, and never to more than is wanted.
+pub fn coding(data: &[u8]) {
+    const CAP: usize = 64 << 10;
+    for coding in Coding::ALL {
+        let whole = coding.decoded(data, CAP);
+        let pieces: Vec<_> = data
+            .chunks(7)
+            .map(|piece| Ok(Bytes::copy_from_slice(piece)))
+            .collect();
+        let broken =
+            |error: &std::io::Error| Fault::new(Reason::DigestMismatch, "a body", error.to_string(), "");
+        let mut undone = coding.undo(futures_util::stream::iter(pieces).boxed(), broken);
+        let mut bytes = Vec::new();
+        let mut outcome = Ok(());
+        while let Some(piece) = undone.next().now_or_never().expect("all is there")
+            && bytes.len() <= CAP
+        {
+            match piece {
+                Ok(piece) => bytes.extend_from_slice(&piece),
+                Err(fault) => outcome = Err(fault),
+            }
+        }
+        // The other way round need not hold: the digest decides about what only one of them takes.
+        if let Some(whole) = whole {
+            assert_eq!((outcome, &bytes), (Ok(()), &whole.to_vec()));
+        }
     }
 }
 

@@ -31,6 +31,7 @@ mod auth;
 mod certs;
 pub(crate) mod challenge;
 mod clients;
+pub(crate) mod coding;
 mod exchange;
 pub(crate) mod fault;
 mod guests;

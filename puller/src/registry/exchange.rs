@@ -5,7 +5,7 @@ use std::sync::Arc;
 
 use http::{
     HeaderMap, HeaderValue, Method, StatusCode,
-    header::{ACCEPT, ACCEPT_ENCODING, RANGE},
+    header::{ACCEPT, RANGE},
 };
 use oci_client::manifest::{
     IMAGE_MANIFEST_LIST_MEDIA_TYPE, IMAGE_MANIFEST_MEDIA_TYPE, OCI_IMAGE_INDEX_MEDIA_TYPE,
@@ -71,9 +71,6 @@ impl<'a> Question<'a> {
 
     fn headers(&self) -> HeaderMap {
         let mut headers = HeaderMap::new();
-        // Without this field any encoding would do (RFC 9110 section 12.5.3), and digests are of the bytes
-        // as they are.
-        headers.insert(ACCEPT_ENCODING, HeaderValue::from_static("identity"));
         if self.kind == "manifests" {
             // One field with all of them, since some registries look at the first field only; then one
             // for each, since others do not part a field at its commas. Both are the same list (RFC 9110

@@ -13,6 +13,7 @@ use serde_json::Value;
 use url::{Url, form_urlencoded};
 
 use super::{
+    coding::Coding,
     fault,
     keyring::Credential,
     redirect,
@@ -200,12 +201,16 @@ async fn read(answer: Answer, site: &Site, quotable: bool) -> Result<Token, Faul
         let remedy = format!("check the token server of {}", site.registry);
         Fault::new(Reason::RegistryError, asked.as_str(), happened, remedy)
     };
+    let coding = Coding::of(answer.headers());
     let body = answer.into_bytes(CAP).await.map_err(|mut fault| {
         if fault.reason == Reason::LimitExceeded {
             fault.reason = Reason::RegistryError;
         }
         fault
     })?;
+    let body = coding
+        .and_then(|coding| coding.decoded(&body, CAP))
+        .unwrap_or(body);
     let (token, life) = parse(&body, Timestamp::now()).ok_or_else(|| {
         // Some servers answer 200 whatever they have to say.
         let words = fault::words(&body).filter(|_| quotable);

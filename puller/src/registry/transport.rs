@@ -1,15 +1,17 @@
 //! [`Registry`] over HTTP: the OCI distribution-spec's pull part, and what Docker's registries do
 //! beside it.
 
-use std::{collections::BTreeMap, fmt, sync::Arc};
+use std::{collections::BTreeMap, fmt, io, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
+use futures_util::stream::{self, BoxStream, StreamExt as _};
 use http::{Method, StatusCode};
 use serde::de::IgnoredAny;
 
 use super::{
     BlobStream, RawManifest, Registry, Repository,
+    coding::Coding,
     exchange::{Exchange, Question},
     keyring::Keyring,
     looks::Looks,
@@ -75,7 +77,7 @@ impl Transport {
                     return whole(answer, size).await;
                 }
                 Ok(answer) if range::start_of(answer.headers(), size) == Some(offset) => {
-                    return Ok(stream(answer, offset));
+                    return Ok(raw(answer, offset));
                 }
                 // A part that does not say which, or is not the one: asked for the whole instead.
                 Ok(_) => {}
@@ -118,39 +120,84 @@ async fn digest_of(answer: Answer) -> Result<Digest, Fault> {
             Ok(told)
         }
         // Any bytes have a digest, those of a log-in page too, which will go away by itself.
-        None if is_object(&bytes) => Ok(Digest::sha256(&bytes)),
-        None => Err(about.is_no_manifest(&bytes)),
+        None => match is_object(&bytes) {
+            true => Ok(Digest::sha256(&bytes)),
+            false => match about.decoded(&bytes).filter(|decoded| is_object(decoded)) {
+                Some(decoded) => Ok(Digest::sha256(&decoded)),
+                None => Err(about.is_no_manifest(&bytes)),
+            },
+        },
     }
 }
 
-/// An answer that is to be the whole blob. One of another length is not it, and none of it is taken.
+/// An answer that is to be the whole blob. One of another length is not it, and none of it is taken, unless its
+/// coding explains that.
 async fn whole(mut answer: Answer, size: u64) -> Result<BlobStream, Fault> {
+    let coding = Coding::of(answer.headers());
     match answer.length() {
-        Some(length) if length != size && answer.status() != StatusCode::PARTIAL_CONTENT => {
-            let looks = Looks::of(&answer);
-            // The beginning is for the message only.
-            let start = answer.chunk().await.ok().flatten().unwrap_or_default();
-            Err(Fault::new(
-                Reason::DigestMismatch,
-                answer.asked(),
-                format!(
-                    "the answer has {length} bytes, the blob's descriptor says {size}; {}",
-                    looks.with(&start)
-                ),
-                SERVES_ELSE,
-            ))
+        _ if answer.status() == StatusCode::PARTIAL_CONTENT => Ok(raw(answer, 0)),
+        Some(length) if length != size => match coding {
+            Some(coding) => Ok(decoded(coding, answer, Bytes::new())),
+            None => {
+                let looks = Looks::of(&answer);
+                // The beginning is for the message only.
+                let start = answer.chunk().await.ok().flatten().unwrap_or_default();
+                Err(Fault::new(
+                    Reason::DigestMismatch,
+                    answer.asked(),
+                    format!(
+                        "the answer has {length} bytes, the blob's descriptor says {size}; {}",
+                        looks.with(&start)
+                    ),
+                    SERVES_ELSE,
+                ))
+            }
+        },
+        None if let Some(coding) = coding => {
+            let start = answer.chunk().await?.unwrap_or_default();
+            match coding.is_on_top(&start) {
+                true => Ok(decoded(coding, answer, start)),
+                false => {
+                    let mut stream = raw(answer, 0);
+                    stream.chunks = with_start(start, stream.chunks);
+                    Ok(stream)
+                }
+            }
         }
-        _ => Ok(stream(answer, 0)),
+        _ => Ok(raw(answer, 0)),
     }
 }
 
-fn stream(answer: Answer, start: u64) -> BlobStream {
+/// An answer's bytes as they come.
+fn raw(answer: Answer, start: u64) -> BlobStream {
     BlobStream {
         start,
         mirror: None,
         looks: Looks::of(&answer),
         chunks: answer.into_chunks(),
     }
+}
+
+/// The whole of a blob, of which `start` has come, decoded.
+fn decoded(coding: Coding, answer: Answer, start: Bytes) -> BlobStream {
+    let asked = answer.asked().to_owned();
+    let broken = move |error: &io::Error| {
+        Fault::new(
+            Reason::DigestMismatch,
+            asked.as_str(),
+            format!("the answer is not encoded as it says: {error}"),
+            SERVES_ELSE,
+        )
+    };
+    let mut stream = raw(answer, 0);
+    stream.chunks = coding.undo(with_start(start, stream.chunks), broken);
+    stream
+}
+
+type Chunks = BoxStream<'static, Result<Bytes, Fault>>;
+
+fn with_start(start: Bytes, chunks: Chunks) -> Chunks {
+    stream::once(async { Ok(start) }).chain(chunks).boxed()
 }
 
 /// What to do about bytes that are not those that were asked for.
@@ -160,6 +207,7 @@ const SERVES_ELSE: &str = "look for a proxy, mirror or storage that serves somet
 struct About {
     asked: String,
     looks: Looks,
+    coding: Option<Coding>,
 }
 
 impl About {
@@ -174,23 +222,34 @@ impl About {
 
     /// A manifest, if it is the one of this digest.
     fn manifest(&self, digest: &Digest, bytes: Bytes) -> Result<RawManifest, Fault> {
-        let raw = RawManifest {
+        let manifest = |bytes| RawManifest {
             content_type: self.looks.content_type().to_owned(),
             bytes,
         };
-        self.verified(digest, &raw.bytes)
-            .map_err(|fault| Manifest::refused_as_schema_1(&raw, &self.asked).unwrap_or(fault))?;
-        Ok(raw)
+        match self.verified(digest, bytes.clone()) {
+            Ok(bytes) => Ok(manifest(bytes)),
+            Err(fault) => Err(Manifest::refused_as_schema_1(&manifest(bytes), &self.asked).unwrap_or(fault)),
+        }
     }
 
-    fn verified(&self, wanted: &Digest, bytes: &[u8]) -> Result<(), Fault> {
-        let found = wanted.of_same_kind(bytes);
+    fn decoded(&self, bytes: &[u8]) -> Option<Bytes> {
+        self.coding?.decoded(bytes, DOCUMENT_CAP)
+    }
+
+    /// The bytes, or what they are decoded, if those are the ones of this digest.
+    fn verified(&self, wanted: &Digest, bytes: Bytes) -> Result<Bytes, Fault> {
+        let found = wanted.of_same_kind(&bytes);
         if found == *wanted {
-            return Ok(());
+            return Ok(bytes);
+        }
+        if let Some(decoded) = self.decoded(&bytes)
+            && wanted.of_same_kind(&decoded) == *wanted
+        {
+            return Ok(decoded);
         }
         let happened = format!(
             "the answer's digest is {found}, not {wanted}; {}",
-            self.looks.with(bytes)
+            self.looks.with(&bytes)
         );
         Err(Fault::new(
             Reason::DigestMismatch,
@@ -210,6 +269,7 @@ async fn document(answer: Answer) -> Result<(About, Bytes), Fault> {
     let about = About {
         asked: answer.asked().to_owned(),
         looks: Looks::of(&answer),
+        coding: Coding::of(answer.headers()),
     };
     let bytes = answer.into_bytes(DOCUMENT_CAP).await?;
     Ok((about, bytes))
@@ -250,7 +310,7 @@ impl Registry for Transport {
             .ask(repository, &Question::blob(Method::GET, &name, 0))
             .await;
         let (about, bytes) = document(answer?).await?;
-        about.verified(digest, &bytes)?;
+        let bytes = about.verified(digest, bytes)?;
         if bytes.len() as u64 != size {
             return Err(Fault::new(
                 Reason::DigestMismatch,

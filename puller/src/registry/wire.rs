@@ -10,7 +10,7 @@ use bytes::{Bytes, BytesMut};
 use futures_util::stream::{self, BoxStream, StreamExt};
 use http::{
     HeaderMap, HeaderValue, Method, StatusCode,
-    header::{AUTHORIZATION, CONTENT_TYPE, LOCATION},
+    header::{ACCEPT_ENCODING, AUTHORIZATION, CONTENT_TYPE, LOCATION},
 };
 use tokio::time::timeout;
 use url::Url;
@@ -192,6 +192,9 @@ impl Wire {
 fn request(client: &reqwest::Client, call: &Call<'_>, url: &Url, at_home: bool) -> reqwest::RequestBuilder {
     let mut request = client
         .request(call.method.clone(), url.clone())
+        // Without this field any coding would do (RFC 9110 section 12.5.3), and digests are of the bytes as they
+        // are.
+        .header(ACCEPT_ENCODING, "identity")
         .headers(call.headers.clone());
     let guest = call.guest.as_ref();
     let authorization = match at_home {

@@ -41,6 +41,25 @@ pub(super) fn numbered(_: &Seen, n: u32) -> Response {
     with_headers(200, &[], format!(r#"{{"token":"t{n}","expires_in":300}}"#))
 }
 
+/// A proxy may encode what a token server says.
+#[tokio::test]
+async fn an_encoded_token_is_decoded() {
+    let server = registry(
+        |_, _| {
+            let token = zstd::encode_all(&br#"{"token":"t1"}"#[..], 0).unwrap();
+            with_headers(200, &[("Content-Encoding", "zstd")], token)
+        },
+        |authorization| authorization == "Bearer t1",
+    )
+    .await;
+    let found = transport().small_blob(&server.repository(), &digest(), 4).await;
+    assert_eq!(found.unwrap(), BLOB);
+    assert_eq!(
+        tokens_asked(&server)[0].header(header::ACCEPT_ENCODING),
+        "identity"
+    );
+}
+
 fn tokens_asked(server: &Server) -> Vec<Seen> {
     server
         .seen()

@@ -1,11 +1,20 @@
 //! Blobs, ranges and redirects.
 
+use std::{convert::Infallible, io::Read as _};
+
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
 
 const BLOB: &[u8] = b"0123456789";
 const SIZE: u64 = BLOB.len() as u64;
+
+fn compressed(bytes: &[u8]) -> Vec<u8> {
+    let mut compressed = Vec::new();
+    let mut encoder = flate2::read::GzEncoder::new(bytes, flate2::Compression::default());
+    encoder.read_to_end(&mut compressed).unwrap();
+    compressed
+}
 
 fn digest() -> Digest {
     Digest::sha256(BLOB)
@@ -268,4 +277,41 @@ async fn a_blob_is_there_if_head_or_get_says_so() {
         transport.has_blob(&missing, &digest()).await.unwrap_err().reason,
         Reason::NotFound
     );
+}
+
+/// Some servers encode whatever was asked for, in an answer that says its length or not.
+#[tokio::test]
+async fn what_was_encoded_on_the_way_is_decoded() {
+    let layer = compressed(&[7; 200_000]);
+    let digest = Digest::sha256(&layer);
+    for chunked in [false, true] {
+        for offset in [0, 100] {
+            let encoded = compressed(&layer);
+            let server = Server::answering(move |seen| {
+                let body = match chunked {
+                    true => {
+                        Body::from_stream(futures_util::stream::iter([Ok::<_, Infallible>(encoded.clone())]))
+                    }
+                    false => Body::from(encoded.clone()),
+                };
+                assert!(offset == 0 || seen.header(header::RANGE) == "bytes=100-");
+                with_headers(200, &[("Content-Encoding", "gzip")], body)
+            })
+            .await;
+            let stream = transport()
+                .blob(&server.repository(), &digest, layer.len() as u64, offset)
+                .await
+                .unwrap();
+            assert_eq!(stream.start, 0);
+            assert_eq!(read(stream).await.unwrap(), layer, "{chunked}");
+        }
+    }
+    // What is no gzip at all.
+    let server =
+        Server::answering(|_| with_headers(200, &[("Content-Encoding", "gzip")], "plain text")).await;
+    let stream = transport()
+        .blob(&server.repository(), &digest, 4, 0)
+        .await
+        .unwrap();
+    assert_eq!(read(stream).await.unwrap_err().reason, Reason::DigestMismatch);
 }
