@@ -11,9 +11,14 @@ use http::{HeaderMap, header::CONTENT_ENCODING};
 
 use crate::error::Fault;
 
-/// Encoded bytes that are decoded at a time. Deflate makes up to 1,032 bytes of one, so that no step makes more than
-/// 4 MiB, whatever comes.
-const PIECE: usize = 4 << 10;
+/// What one step may make of the bytes that it takes, whatever they are.
+const MOST_AT_ONCE: usize = 4 << 20;
+
+/// Bytes that deflate makes of one at the most: 258 of two bits (RFC 1951, section 3.2.5).
+const DEFLATE_RATIO: usize = 1_032;
+
+/// The same of zstd: a block of 128 KiB of four bytes (RFC 8878, section 3.1.1.2).
+const ZSTD_RATIO: usize = 32 << 10;
 
 /// The largest window of zstd, as its power of two, that a decoder must have room for as a content coding (RFC 9659).
 const ZSTD_WINDOW_LOG: u32 = 23;
@@ -46,11 +51,20 @@ impl Coding {
         }
     }
 
+    /// Encoded bytes that are decoded at a time.
+    fn piece(self) -> usize {
+        MOST_AT_ONCE
+            / match self {
+                Self::Gzip | Self::Deflate => DEFLATE_RATIO,
+                Self::Zstd => ZSTD_RATIO,
+            }
+    }
+
     /// The whole of an answer, decoded; `None`: it is not encoded so, is cut off, or is longer than `cap`.
     pub(crate) fn decoded(self, encoded: &[u8], cap: usize) -> Option<Bytes> {
         let mut decoder = Decoder::new(self).ok()?;
         let mut decoded = Vec::new();
-        for piece in encoded.chunks(PIECE) {
+        for piece in encoded.chunks(self.piece()) {
             decoded.extend_from_slice(&decoder.decode(piece).ok()?);
             if decoded.len() > cap {
                 return None;
@@ -61,11 +75,11 @@ impl Coding {
     }
 
     /// Whether what begins with `start` is encoded by this on top of a compression of its own, as an encoded layer is
-    /// that is a compressed archive.
+    /// that is a compressed archive. Of zstd that can be known only if its first block is a short one.
     pub(super) fn is_on_top(self, start: &[u8]) -> bool {
         let begin = || {
             let mut decoder = Decoder::new(self)?;
-            let mut begin = decoder.decode(&start[..start.len().min(PIECE)])?;
+            let mut begin = decoder.decode(&start[..start.len().min(self.piece())])?;
             begin.extend_from_slice(&decoder.flush()?);
             io::Result::Ok(begin)
         };
@@ -85,6 +99,7 @@ impl Coding {
         let undone = Undone {
             chunks,
             left: Bytes::new(),
+            piece: self.piece(),
             decoder,
             broken,
         };
@@ -97,6 +112,7 @@ struct Undone<F> {
     chunks: BoxStream<'static, Result<Bytes, Fault>>,
     /// What has come and is not decoded yet.
     left: Bytes,
+    piece: usize,
     /// None: all has been decoded.
     decoder: Option<Decoder>,
     broken: F,
@@ -106,7 +122,7 @@ impl<F: Fn(&io::Error) -> Fault> Undone<F> {
     async fn next(&mut self) -> Result<Option<Bytes>, Fault> {
         while let Some(mut decoder) = self.decoder.take() {
             let decoded = if !self.left.is_empty() {
-                let piece = self.left.split_to(self.left.len().min(PIECE));
+                let piece = self.left.split_to(self.left.len().min(self.piece));
                 let decoded = decoder.decode(&piece);
                 self.decoder = Some(decoder);
                 decoded
@@ -248,6 +264,19 @@ mod tests {
             let bomb = encoded(coding, &vec![0; 1 << 20]);
             assert_eq!(coding.decoded(&bomb, (1 << 20) - 1), None, "{coding:?}");
             assert!(coding.decoded(&bomb, 1 << 20).is_some(), "{coding:?}");
+        }
+    }
+
+    #[test]
+    fn a_step_makes_little_whatever_it_is_given() {
+        for coding in Coding::ALL {
+            // A block that is being made may be let out with the next bytes.
+            const SLACK: usize = 256 << 10;
+            let mut decoder = Decoder::new(coding).unwrap();
+            for piece in encoded(coding, &vec![0; 64 << 20]).chunks(coding.piece()) {
+                let made = decoder.decode(piece).unwrap().len();
+                assert!(made <= MOST_AT_ONCE + SLACK, "{coding:?}: {made}");
+            }
         }
     }
 
