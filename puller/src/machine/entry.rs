@@ -207,11 +207,16 @@ impl Entry {
         self.collect |= self.superseded.len() < kept;
     }
 
+    /// The job has ended and has published nothing: what it kept on the volume, of whomever, may be nobody's now.
+    pub(super) fn publishes_nothing(&mut self) {
+        self.collect |= self.publishing.take().is_some();
+    }
+
     fn cancel(&mut self, now: Now, effects: &mut Vec<Effect>) {
         let Some(job) = self.job.take() else { return };
         effects.push(Effect::Cancel { job: job.no });
         self.due = Some(now.mono);
-        self.publishing = None;
+        self.publishes_nothing();
         if matches!(self.image.phase, Phase::Pulling | Phase::Unpacking) {
             let phase = if self.image.content.is_some() {
                 Phase::Unpacked

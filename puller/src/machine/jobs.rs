@@ -156,7 +156,7 @@ impl Machine {
             }
             entry.take_sample(sample, now);
             let Some(running) = entry.job.take() else { return };
-            entry.publishing = None;
+            entry.publishes_nothing();
             if !running.pulls && entry.image.phase == Phase::Failed {
                 // The tag could not be looked at; why it can't be unpacked is still the better thing to show,
                 // unless other rules have something else to say.

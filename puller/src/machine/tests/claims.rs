@@ -175,3 +175,31 @@ fn the_layers_of_a_digest_that_the_tag_has_left_again_are_let_go() {
     assert!(world.machine.needed_blobs().is_empty());
     assert_eq!(world.collections, collections + 1, "and somebody takes them away");
 }
+
+/// What another Image has published, or an earlier pull of the same one, may be there for this pull alone.
+#[test]
+fn the_content_that_an_ended_pull_was_to_publish_is_looked_at() {
+    let started = || {
+        let mut world = World::new();
+        let id = world.fetch(&tag(), "me");
+        let job = world.job();
+        assert_eq!(world.resolve(&job, &digest("a")), Verdict::Pull);
+        let plan = Plan {
+            layers: 1,
+            bytes: 1,
+            blobs: vec![digest("layer")],
+            content: content(&digest("a")).name(),
+        };
+        world.machine.planned(&job, plan, world.now());
+        world.look();
+        assert_eq!(world.collections, 0);
+        (world, id, job)
+    };
+    let (mut world, id, _) = started();
+    world.release(&id, "me");
+    world.pass(10 * SECOND);
+    assert_eq!(world.collections, 1, "cancelled");
+    let (mut world, _, job) = started();
+    world.fail(&job, Reason::Network);
+    assert_eq!(world.collections, 1, "failed");
+}
