@@ -16,12 +16,13 @@ use crate::error::Error;
 
 /// What the traces are told to be of, where no variable says something else.
 const SERVICE: &str = "puller";
+
 /// How long the end waits for a collector to take the last spans: one that is gone must not use up the time that
 /// a pod has to end.
 const FLUSH: Duration = Duration::from_secs(2);
 
 /// What sends spans away.
-#[derive(Debug, Clone)]
+#[derive(Debug)]
 pub(super) struct Traces {
     provider: SdkTracerProvider,
 }

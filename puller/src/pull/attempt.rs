@@ -197,14 +197,13 @@ impl Engine {
             .try_collect::<Vec<()>>();
         tokio::pin!(downloads);
 
-        let pull = Span::current();
         let unpacking = || async {
             let dir = self.volume.new_tree()?;
             let (pulled, blobs) = (pulled.clone(), blobs.clone());
             let (limits, activity) = (self.limits.clone(), Arc::clone(&monitor.activity));
-            let pull = pull.clone();
-            let work = move || pull.in_scope(|| unpack(&pulled, &blobs, dir, &limits, &activity));
-            on_a_thread(work).instrument(info_span!("unpack")).await
+            on_a_thread(move || unpack(&pulled, &blobs, dir, &limits, &activity))
+                .instrument(info_span!("unpack"))
+                .await
         };
         let unpack = async {
             // Threads begin with the first bytes only: however many registries hang, they cost none.
@@ -280,6 +279,7 @@ async fn on_a_thread<R: Send + 'static>(
             "look at the puller's log; this should not happen",
         )
     };
+    let span = Span::current();
     let (done, result) = oneshot::channel();
     std::thread::Builder::new()
         .name("unpack".into())
@@ -287,7 +287,7 @@ async fn on_a_thread<R: Send + 'static>(
         .spawn(move || {
             // Those it starts are as polite. Should it not work, it costs callers their place and nothing else.
             let _ = rustix::process::nice(POLITENESS);
-            drop(done.send(work()));
+            drop(done.send(span.in_scope(work)));
         })
         .map_err(|error| internal(format!("its thread can't be started: {error}")))?;
     result

@@ -202,7 +202,7 @@ impl Decoder {
 }
 
 #[cfg(test)]
-mod tests {
+pub(super) mod tests {
     use std::io::Read as _;
 
     use proptest::prelude::*;
@@ -210,7 +210,8 @@ mod tests {
     use super::*;
     use crate::domain::Reason;
 
-    fn encoded(coding: Coding, bytes: &[u8]) -> Vec<u8> {
+    /// The bytes as a server sends them that encodes.
+    pub(in crate::registry) fn encoded(coding: Coding, bytes: &[u8]) -> Vec<u8> {
         let mut encoded = Vec::new();
         let level = flate2::Compression::default();
         match coding {

@@ -5,7 +5,7 @@ use std::{collections::BTreeMap, fmt, io, sync::Arc};
 
 use async_trait::async_trait;
 use bytes::Bytes;
-use futures_util::stream::{self, BoxStream, StreamExt as _};
+use futures_util::stream::{self, StreamExt as _};
 use http::{Method, StatusCode};
 use serde::de::IgnoredAny;
 
@@ -120,48 +120,49 @@ async fn digest_of(answer: Answer) -> Result<Digest, Fault> {
             Ok(told)
         }
         // Any bytes have a digest, those of a log-in page too, which will go away by itself.
-        None => match is_object(&bytes) {
-            true => Ok(Digest::sha256(&bytes)),
-            false => match about.decoded(&bytes).filter(|decoded| is_object(decoded)) {
-                Some(decoded) => Ok(Digest::sha256(&decoded)),
-                None => Err(about.is_no_manifest(&bytes)),
-            },
-        },
+        None => {
+            let decoded = || about.decoded(&bytes).filter(|bytes| is_object(bytes));
+            let manifest = Some(bytes.clone())
+                .filter(|bytes| is_object(bytes))
+                .or_else(decoded);
+            manifest
+                .map(|manifest| Digest::sha256(&manifest))
+                .ok_or_else(|| about.is_no_manifest(&bytes))
+        }
     }
 }
 
 /// An answer that is to be the whole blob. One of another length is not it, and none of it is taken, unless its
 /// coding explains that.
 async fn whole(mut answer: Answer, size: u64) -> Result<BlobStream, Fault> {
-    let coding = Coding::of(answer.headers());
-    match answer.length() {
-        _ if answer.status() == StatusCode::PARTIAL_CONTENT => Ok(raw(answer, 0)),
-        Some(length) if length != size => match coding {
-            Some(coding) => Ok(decoded(coding, answer, Bytes::new())),
-            None => {
-                let looks = Looks::of(&answer);
-                // The beginning is for the message only.
-                let start = answer.chunk().await.ok().flatten().unwrap_or_default();
-                Err(Fault::new(
-                    Reason::DigestMismatch,
-                    answer.asked(),
-                    format!(
-                        "the answer has {length} bytes, the blob's descriptor says {size}; {}",
-                        looks.with(&start)
-                    ),
-                    SERVES_ELSE,
-                ))
-            }
-        },
-        None if let Some(coding) = coding => {
+    if answer.status() == StatusCode::PARTIAL_CONTENT {
+        return Ok(raw(answer, 0));
+    }
+    let asked = answer.asked().to_owned();
+    match (answer.length(), Coding::of(answer.headers())) {
+        (Some(length), None) if length != size => {
+            let looks = Looks::of(&answer);
+            // The beginning is for the message only.
+            let start = answer.chunk().await.ok().flatten().unwrap_or_default();
+            Err(Fault::new(
+                Reason::DigestMismatch,
+                asked,
+                format!(
+                    "the answer has {length} bytes, the blob's descriptor says {size}; {}",
+                    looks.with(&start)
+                ),
+                SERVES_ELSE,
+            ))
+        }
+        (Some(length), Some(coding)) if length != size => Ok(decoded(coding, asked, raw(answer, 0))),
+        (None, Some(coding)) => {
             let start = answer.chunk().await?.unwrap_or_default();
-            match coding.is_on_top(&start) {
-                true => Ok(decoded(coding, answer, start)),
-                false => {
-                    let mut stream = raw(answer, 0);
-                    stream.chunks = with_start(start, stream.chunks);
-                    Ok(stream)
-                }
+            let is_encoded = coding.is_on_top(&start);
+            let mut blob = raw(answer, 0);
+            blob.chunks = stream::once(async { Ok(start) }).chain(blob.chunks).boxed();
+            match is_encoded {
+                true => Ok(decoded(coding, asked, blob)),
+                false => Ok(blob),
             }
         }
         _ => Ok(raw(answer, 0)),
@@ -178,9 +179,8 @@ fn raw(answer: Answer, start: u64) -> BlobStream {
     }
 }
 
-/// The whole of a blob, of which `start` has come, decoded.
-fn decoded(coding: Coding, answer: Answer, start: Bytes) -> BlobStream {
-    let asked = answer.asked().to_owned();
+/// The same, decoded.
+fn decoded(coding: Coding, asked: String, mut blob: BlobStream) -> BlobStream {
     let broken = move |error: &io::Error| {
         Fault::new(
             Reason::DigestMismatch,
@@ -189,15 +189,8 @@ fn decoded(coding: Coding, answer: Answer, start: Bytes) -> BlobStream {
             SERVES_ELSE,
         )
     };
-    let mut stream = raw(answer, 0);
-    stream.chunks = coding.undo(with_start(start, stream.chunks), broken);
-    stream
-}
-
-type Chunks = BoxStream<'static, Result<Bytes, Fault>>;
-
-fn with_start(start: Bytes, chunks: Chunks) -> Chunks {
-    stream::once(async { Ok(start) }).chain(chunks).boxed()
+    blob.chunks = coding.undo(blob.chunks, broken);
+    blob
 }
 
 /// What to do about bytes that are not those that were asked for.

@@ -3,6 +3,7 @@
 use std::sync::atomic::{AtomicU32, Ordering::Relaxed};
 
 use super::*;
+use crate::registry::coding::{Coding, tests::encoded};
 
 pub(super) const BLOB: &[u8] = b"blob";
 
@@ -46,7 +47,7 @@ pub(super) fn numbered(_: &Seen, n: u32) -> Response {
 async fn an_encoded_token_is_decoded() {
     let server = registry(
         |_, _| {
-            let token = zstd::encode_all(&br#"{"token":"t1"}"#[..], 0).unwrap();
+            let token = encoded(Coding::Zstd, br#"{"token":"t1"}"#);
             with_headers(200, &[("Content-Encoding", "zstd")], token)
         },
         |authorization| authorization == "Bearer t1",

@@ -1,20 +1,14 @@
 //! Blobs, ranges and redirects.
 
-use std::{convert::Infallible, io::Read as _};
+use std::convert::Infallible;
 
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 
 use super::*;
+use crate::registry::coding::{Coding, tests::encoded};
 
 const BLOB: &[u8] = b"0123456789";
 const SIZE: u64 = BLOB.len() as u64;
-
-fn compressed(bytes: &[u8]) -> Vec<u8> {
-    let mut compressed = Vec::new();
-    let mut encoder = flate2::read::GzEncoder::new(bytes, flate2::Compression::default());
-    encoder.read_to_end(&mut compressed).unwrap();
-    compressed
-}
 
 fn digest() -> Digest {
     Digest::sha256(BLOB)
@@ -282,17 +276,17 @@ async fn a_blob_is_there_if_head_or_get_says_so() {
 /// Some servers encode whatever was asked for, in an answer that says its length or not.
 #[tokio::test]
 async fn what_was_encoded_on_the_way_is_decoded() {
-    let layer = compressed(&[7; 200_000]);
+    let layer = encoded(Coding::Gzip, &[7; 200_000]);
     let digest = Digest::sha256(&layer);
     for chunked in [false, true] {
         for offset in [0, 100] {
-            let encoded = compressed(&layer);
+            let body = encoded(Coding::Gzip, &layer);
             let server = Server::answering(move |seen| {
                 let body = match chunked {
                     true => {
-                        Body::from_stream(futures_util::stream::iter([Ok::<_, Infallible>(encoded.clone())]))
+                        Body::from_stream(futures_util::stream::iter([Ok::<_, Infallible>(body.clone())]))
                     }
-                    false => Body::from(encoded.clone()),
+                    false => Body::from(body.clone()),
                 };
                 assert!(offset == 0 || seen.header(header::RANGE) == "bytes=100-");
                 with_headers(200, &[("Content-Encoding", "gzip")], body)
