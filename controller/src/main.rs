@@ -1,0 +1,3 @@
+//! `catalog-controller`: orders the start and the end.
+
+fn main() {}
