@@ -1,1 +1,14 @@
-//! The ClusterCatalog controller.
+//! The ClusterCatalog controller: asks the puller for what catalogs want, stores and serves it, and says on
+//! each object what goes on. It never waits for a registry.
+
+pub mod api;
+pub mod content;
+pub mod decision;
+pub mod error;
+pub mod leader;
+mod pace;
+pub mod puller;
+pub mod reconcile;
+pub mod secrets;
+pub mod status;
+pub mod store;
