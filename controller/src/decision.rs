@@ -206,7 +206,10 @@ fn resolved_reference(reference: &str, image: &Image) -> Option<String> {
         return None;
     }
     let digest = &image.resolution.as_ref()?.digest;
-    Some(format!("{}@{digest}", repository(&image.normalized_reference, reference)))
+    Some(format!(
+        "{}@{digest}",
+        repository(&image.normalized_reference, reference)
+    ))
 }
 
 /// A reference without tag and digest, in its full form where the puller gave one.
@@ -230,8 +233,14 @@ impl Observed<'_> {
     /// the puller's claim remembers what the status no longer says.
     fn missing(&self) -> Option<&str> {
         let claimed = || {
-            let mut claimed = self.claimed.iter().filter(|claimed| claimed.claim == Claim::Resolved);
-            claimed.next().filter(|_| self.stored.is_none()).map(|claimed| claimed.reference.as_str())
+            let mut claimed = self
+                .claimed
+                .iter()
+                .filter(|claimed| claimed.claim == Claim::Resolved);
+            claimed
+                .next()
+                .filter(|_| self.stored.is_none())
+                .map(|claimed| claimed.reference.as_str())
         };
         let resolved = self.catalog.resolved().or_else(claimed)?;
         Some(resolved).filter(|resolved| self.stored.is_none_or(|stored| stored.reference != *resolved))
@@ -245,7 +254,9 @@ impl Observed<'_> {
                 max_age: poll::max_age(self.catalog),
             });
         }
-        let here = self.image(Claim::Wanted).is_some_and(|image| image.phase() == Phase::Unpacked);
+        let here = self
+            .image(Claim::Wanted)
+            .is_some_and(|image| image.phase() == Phase::Unpacked);
         let missing = self.missing().filter(|_| self.resolved.is_none() && !here)?;
         Some(Ask {
             claim: Claim::Resolved,
@@ -267,7 +278,9 @@ impl Observed<'_> {
 
     /// The content that is to be stored, if it is not.
     fn content(&self) -> Content {
-        let wanted = self.image(Claim::Wanted).and_then(|image| Some((image, resolved_reference(self.reference(), image)?)));
+        let wanted = self
+            .image(Claim::Wanted)
+            .and_then(|image| Some((image, resolved_reference(self.reference(), image)?)));
         let missing = || {
             let (reference, image) = (self.missing()?, self.image(Claim::Resolved)?);
             resolved_reference(reference, image)?;
@@ -276,8 +289,12 @@ impl Observed<'_> {
         let Some((image, reference)) = wanted.or_else(missing) else {
             return Content::Keep;
         };
-        let is_stored = self.stored.is_some_and(|stored| stored.reference == reference && Some(stored.tree.as_str()) == tree(image));
-        let is_late = self.failure.is_some_and(|failure| Some(failure.tree.as_str()) == tree(image) && failure.again > self.now);
+        let is_stored = self
+            .stored
+            .is_some_and(|stored| stored.reference == reference && Some(stored.tree.as_str()) == tree(image));
+        let is_late = self
+            .failure
+            .is_some_and(|failure| Some(failure.tree.as_str()) == tree(image) && failure.again > self.now);
         match is_stored || is_late {
             true => Content::Keep,
             false => Content::Store {
@@ -304,17 +321,25 @@ impl Observed<'_> {
             },
         };
         let others = self.claimed.iter().filter(|claimed| !needed(claimed));
-        others.map(|claimed| (claimed.claim, claimed.id.clone())).collect()
+        others
+            .map(|claimed| (claimed.claim, claimed.id.clone()))
+            .collect()
     }
 
     fn look_again(&self) -> Duration {
         let unanswered = [&self.wanted, &self.resolved]
             .into_iter()
             .any(|answer| matches!(answer, Some(Answer::None(_))));
-        let poll = self.image(Claim::Wanted).and_then(|image| poll::due(self.catalog, image, self.now));
+        let poll = self
+            .image(Claim::Wanted)
+            .and_then(|image| poll::due(self.catalog, image, self.now));
         let failure = self.failure.map(|failure| until(failure.again, self.now));
         let ask = unanswered.then_some(ASK_AGAIN);
-        [Some(LOOK_EVERY), poll, failure, ask].into_iter().flatten().min().unwrap_or(LOOK_EVERY)
+        [Some(LOOK_EVERY), poll, failure, ask]
+            .into_iter()
+            .flatten()
+            .min()
+            .unwrap_or(LOOK_EVERY)
     }
 
     /// The catalog is not to be served any more.
@@ -323,7 +348,11 @@ impl Observed<'_> {
             Some(_) => Content::Drop,
             None => Content::Keep,
         });
-        decision.release = self.claimed.iter().map(|claimed| (claimed.claim, claimed.id.clone())).collect();
+        decision.release = self
+            .claimed
+            .iter()
+            .map(|claimed| (claimed.claim, claimed.id.clone()))
+            .collect();
         if self.role == Role::Leader {
             decision.finalizer = Some(false);
             self.tell(&mut decision);
@@ -344,7 +373,9 @@ impl Observed<'_> {
 fn until(then: Timestamp, now: Timestamp) -> Duration {
     /// So that a time that has come is not looked at in a loop.
     const MOMENT: Duration = Duration::from_millis(100);
-    Duration::try_from(then.duration_since(now)).unwrap_or_default().max(MOMENT)
+    Duration::try_from(then.duration_since(now))
+        .unwrap_or_default()
+        .max(MOMENT)
 }
 
 #[cfg(test)]

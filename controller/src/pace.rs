@@ -30,7 +30,12 @@ impl Pace {
     ///
     /// # Errors
     /// The time until then.
-    pub(crate) fn allow(&mut self, urgency: Urgency, interval: Duration, now: Instant) -> Result<(), Duration> {
+    pub(crate) fn allow(
+        &mut self,
+        urgency: Urgency,
+        interval: Duration,
+        now: Instant,
+    ) -> Result<(), Duration> {
         let intervals = |time: Duration| match interval.is_zero() {
             true => BURST,
             false => time.as_secs_f64() / interval.as_secs_f64(),
@@ -67,9 +72,15 @@ mod tests {
         let mut pace = Pace::new(began);
         let at = |seconds| began + Duration::from_secs(seconds);
         assert_eq!(pace.allow(Urgency::Progress, INTERVAL, began), Ok(()));
-        assert_eq!(pace.allow(Urgency::Progress, INTERVAL, at(2)), Err(Duration::from_secs(3)));
+        assert_eq!(
+            pace.allow(Urgency::Progress, INTERVAL, at(2)),
+            Err(Duration::from_secs(3))
+        );
         assert_eq!(pace.allow(Urgency::Phase, INTERVAL, at(2)), Ok(()));
-        assert_eq!(pace.allow(Urgency::Progress, INTERVAL, at(5)), Err(Duration::from_secs(2)));
+        assert_eq!(
+            pace.allow(Urgency::Progress, INTERVAL, at(5)),
+            Err(Duration::from_secs(2))
+        );
         assert_eq!(pace.allow(Urgency::Progress, INTERVAL, at(7)), Ok(()));
     }
 

@@ -114,7 +114,9 @@ impl Puller {
     /// # Errors
     /// The puller can't be reached. The claim stays, and [`Puller::orphans`] finds it later.
     pub async fn release(&self, name: &str, claim: Claim, id: &str) -> Result<(), Error> {
-        self.client.release(Key::Id(id.to_owned()), &claim.claimant(name)).await
+        self.client
+            .release(Key::Id(id.to_owned()), &claim.claimant(name))
+            .await
     }
 
     /// What a catalog claims, as far as it is known here.
@@ -127,7 +129,10 @@ impl Puller {
                     claimed.push(Claimed {
                         claim: *claim,
                         id: id.clone(),
-                        reference: image.wish.as_ref().map_or_else(String::new, |wish| wish.reference.clone()),
+                        reference: image
+                            .wish
+                            .as_ref()
+                            .map_or_else(String::new, |wish| wish.reference.clone()),
                     });
                 }
             }
@@ -152,7 +157,11 @@ impl Puller {
             .iter()
             .flat_map(|name| Claim::ALL.map(|claim| claim.claimant(name)))
             .collect();
-        let is_ours = |claimant: &str| Claim::ALL.iter().any(|claim| claimant.starts_with(claim.prefix()));
+        let is_ours = |claimant: &str| {
+            Claim::ALL
+                .iter()
+                .any(|claim| claimant.starts_with(claim.prefix()))
+        };
         let mut orphans = Vec::new();
         for (id, image) in self.informer.list() {
             let claimants = image.claims.iter().map(|claim| &claim.claimant);
@@ -165,7 +174,11 @@ impl Puller {
 
 /// Whether an Image is of interest to a catalog. One that is gone may have been of interest to any.
 pub fn concerns(image: Option<&Image>, name: &str) -> bool {
-    image.is_none_or(|image| Claim::ALL.iter().any(|claim| claims(image, &claim.claimant(name))))
+    image.is_none_or(|image| {
+        Claim::ALL
+            .iter()
+            .any(|claim| claims(image, &claim.claimant(name)))
+    })
 }
 
 fn claims(image: &Image, claimant: &str) -> bool {
@@ -187,7 +200,11 @@ mod tests {
             .flat_map(|name| Claim::ALL.map(|claim| claim.claimant(name)))
             .collect();
         assert_eq!(claimants.len(), 6);
-        assert!(claimants.iter().all(|claimant| claimant.len() <= LONGEST_CLAIMANT));
+        assert!(
+            claimants
+                .iter()
+                .all(|claimant| claimant.len() <= LONGEST_CLAIMANT)
+        );
     }
 
     #[test]

@@ -169,7 +169,9 @@ impl Reconciler {
             did_something = true;
             match self.puller.release(name, *claim, id).await {
                 Ok(()) => tracing::debug!(catalog = name, image = %id, "released"),
-                Err(error) => tracing::info!(catalog = name, image = %id, %error, "not released; it is tried again"),
+                Err(error) => {
+                    tracing::info!(catalog = name, image = %id, %error, "not released; it is tried again")
+                }
             }
         }
         if decision.finalizer == Some(false) {

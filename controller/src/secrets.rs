@@ -24,6 +24,10 @@ impl PullSecrets {
 /// Says no more than whether there are any.
 impl fmt::Debug for PullSecrets {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str(if self.0.is_some() { "PullSecrets(…)" } else { "PullSecrets(none)" })
+        f.write_str(if self.0.is_some() {
+            "PullSecrets(…)"
+        } else {
+            "PullSecrets(none)"
+        })
     }
 }

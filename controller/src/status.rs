@@ -44,9 +44,15 @@ impl Progress {
     }
 
     fn from_name(name: &str) -> Option<Self> {
-        [Self::Succeeded, Self::Pulling, Self::Unpacking, Self::Retrying, Self::Blocked]
-            .into_iter()
-            .find(|progress| progress.name() == name)
+        [
+            Self::Succeeded,
+            Self::Pulling,
+            Self::Unpacking,
+            Self::Retrying,
+            Self::Blocked,
+        ]
+        .into_iter()
+        .find(|progress| progress.name() == name)
     }
 
     /// What a status says.
@@ -91,30 +97,69 @@ pub struct Says {
 impl Says {
     /// The status that says this, where `old` stands now: what does not change stays as it is, conditions of
     /// others too.
-    pub fn status(&self, old: &ClusterCatalogStatus, generation: i64, now: Timestamp) -> ClusterCatalogStatus {
+    pub fn status(
+        &self,
+        old: &ClusterCatalogStatus,
+        generation: i64,
+        now: Timestamp,
+    ) -> ClusterCatalogStatus {
         let mut status = old.clone();
         let blocked = self.progress == Progress::Blocked;
-        set(&mut status, now, PROGRESSING, !blocked, self.progress.name(), &self.message, generation);
+        set(
+            &mut status,
+            now,
+            PROGRESSING,
+            !blocked,
+            self.progress.name(),
+            &self.message,
+            generation,
+        );
 
         let served = match &self.serving {
             Serving::Available(served) => {
                 let message = format!("The content of {} is served", served.reference);
-                let old = old.condition(SERVING).filter(|condition| condition.message == message);
+                let old = old
+                    .condition(SERVING)
+                    .filter(|condition| condition.message == message);
                 // It is about the spec that it fulfils: not about a newer one whose content is still to come.
                 let of = match self.progress {
                     Progress::Succeeded => None,
                     _ => old.and_then(|condition| condition.observed_generation),
                 };
-                set(&mut status, now, SERVING, true, "Available", &message, of.unwrap_or(generation));
+                set(
+                    &mut status,
+                    now,
+                    SERVING,
+                    true,
+                    "Available",
+                    &message,
+                    of.unwrap_or(generation),
+                );
                 Some(served)
             }
             Serving::Unavailable(message) => {
-                set(&mut status, now, SERVING, false, "Unavailable", message, generation);
+                set(
+                    &mut status,
+                    now,
+                    SERVING,
+                    false,
+                    "Unavailable",
+                    message,
+                    generation,
+                );
                 None
             }
             Serving::UserSpecifiedUnavailable => {
                 let message = "spec.availabilityMode is Unavailable";
-                set(&mut status, now, SERVING, false, "UserSpecifiedUnavailable", message, generation);
+                set(
+                    &mut status,
+                    now,
+                    SERVING,
+                    false,
+                    "UserSpecifiedUnavailable",
+                    message,
+                    generation,
+                );
                 None
             }
         };
@@ -147,7 +192,10 @@ fn set(
     generation: i64,
 ) {
     let value = if holds { "True" } else { "False" };
-    let old = status.conditions.iter().position(|condition| condition.type_ == type_);
+    let old = status
+        .conditions
+        .iter()
+        .position(|condition| condition.type_ == type_);
     let since = old
         .map(|at| &status.conditions[at])
         .filter(|old| old.status == value)
@@ -185,7 +233,11 @@ pub fn urgency(old: &ClusterCatalogStatus, new: &ClusterCatalogStatus) -> Urgenc
     };
     let rest = |status: &ClusterCatalogStatus| {
         let mut rest = status.clone();
-        for condition in rest.conditions.iter_mut().filter(|condition| condition.type_ == PROGRESSING) {
+        for condition in rest
+            .conditions
+            .iter_mut()
+            .filter(|condition| condition.type_ == PROGRESSING)
+        {
             condition.message.clear();
             condition.reason.clear();
             condition.status.clear();
@@ -228,7 +280,10 @@ mod tests {
     #[test]
     fn the_same_again_changes_nothing() {
         let first = says(Progress::Succeeded, Some("r@sha256:1")).status(&Default::default(), 3, time(10));
-        assert_eq!(says(Progress::Succeeded, Some("r@sha256:1")).status(&first, 3, time(99)), first);
+        assert_eq!(
+            says(Progress::Succeeded, Some("r@sha256:1")).status(&first, 3, time(99)),
+            first
+        );
     }
 
     #[test]
@@ -237,7 +292,12 @@ mod tests {
         let retries = says(Progress::Retrying, None).status(&pulls, 1, time(20));
         let blocked = says(Progress::Blocked, None).status(&retries, 1, time(30));
         let since = |status: &ClusterCatalogStatus| {
-            status.condition(PROGRESSING).unwrap().last_transition_time.0.as_second()
+            status
+                .condition(PROGRESSING)
+                .unwrap()
+                .last_transition_time
+                .0
+                .as_second()
         };
         assert_eq!((since(&pulls), since(&retries), since(&blocked)), (10, 10, 30));
     }
@@ -249,9 +309,15 @@ mod tests {
         };
         let served = says(Progress::Succeeded, Some("r@sha256:1")).status(&Default::default(), 1, time(1));
         let edited = says(Progress::Pulling, Some("r@sha256:1")).status(&served, 2, time(2));
-        assert_eq!((generation(&edited, SERVING), generation(&edited, PROGRESSING)), (1, 2));
+        assert_eq!(
+            (generation(&edited, SERVING), generation(&edited, PROGRESSING)),
+            (1, 2)
+        );
         let done = says(Progress::Succeeded, Some("r@sha256:2")).status(&edited, 2, time(3));
-        assert_eq!((generation(&done, SERVING), generation(&done, PROGRESSING)), (2, 2));
+        assert_eq!(
+            (generation(&done, SERVING), generation(&done, PROGRESSING)),
+            (2, 2)
+        );
     }
 
     #[test]
@@ -259,13 +325,24 @@ mod tests {
         let served = says(Progress::Succeeded, Some("r@sha256:1")).status(&Default::default(), 1, time(1));
         assert_eq!(served.resolved(), Some("r@sha256:1"));
         let lost = says(Progress::Pulling, None).status(&served, 1, time(2));
-        assert_eq!((lost.resolved(), &lost.urls, &lost.last_unpacked), (None, &None, &None));
+        assert_eq!(
+            (lost.resolved(), &lost.urls, &lost.last_unpacked),
+            (None, &None, &None)
+        );
     }
 
     #[test]
     fn conditions_of_others_are_left_alone() {
         let mut old = ClusterCatalogStatus::default();
-        set(&mut old, time(1), "Deprecated", true, "Old", "by somebody else", 1);
+        set(
+            &mut old,
+            time(1),
+            "Deprecated",
+            true,
+            "Old",
+            "by somebody else",
+            1,
+        );
         let new = says(Progress::Pulling, None).status(&old, 1, time(2));
         assert_eq!(new.condition("Deprecated"), old.condition("Deprecated"));
     }

@@ -27,7 +27,10 @@ use puller_client::{ContentDir, ContentError};
 
 pub use self::directory::CacheDirectory;
 use self::record::Record;
-use crate::{content, content::Content, decision::Stored};
+use crate::{
+    content::{self, Coding, Content},
+    decision::Stored,
+};
 
 /// Why content could not be stored, read or removed.
 #[derive(Debug, thiserror::Error)]
@@ -43,7 +46,9 @@ pub enum StoreError {
         source: io::Error,
     },
     /// The cache directory belongs to another process.
-    #[error("the cache directory {path:?} is in use by another catalog-controller; each needs one of its own")]
+    #[error(
+        "the cache directory {path:?} is in use by another catalog-controller; each needs one of its own"
+    )]
     InUse {
         /// The directory.
         path: PathBuf,
@@ -200,7 +205,9 @@ impl Store {
             reference: reference.to_owned(),
             tree: tree.to_owned(),
             unpacked: now,
-            directory: same.as_ref().map_or_else(|| prepared.name.clone(), |old| old.directory.clone()),
+            directory: same
+                .as_ref()
+                .map_or_else(|| prepared.name.clone(), |old| old.directory.clone()),
             digest: prepared.digest.clone(),
             bytes: prepared.bytes,
             changed: same.as_ref().map_or(now, |old| old.changed),
@@ -261,11 +268,11 @@ impl Entry {
     fn of(path: &Path, record: Record) -> Result<Self, StoreError> {
         let directory = path.join(&record.directory);
         let content = Content::open(&directory, record.digest.clone(), record.changed.into())
-            .and_then(|content| match content.bytes() == record.bytes {
+            .and_then(|content| match content.length(Coding::Identity) == record.bytes {
                 true => Ok(content),
                 false => Err(io::Error::other(format!(
                     "it has {} bytes, and was written with {}",
-                    content.bytes(),
+                    content.length(Coding::Identity),
                     record.bytes
                 ))),
             })

@@ -9,7 +9,10 @@ use super::ClusterCatalog;
 pub fn crd() -> CustomResourceDefinition {
     let mut crd = ClusterCatalog::crd();
     for version in &mut crd.spec.versions {
-        let schema = version.schema.as_mut().and_then(|schema| schema.open_api_v3_schema.as_mut());
+        let schema = version
+            .schema
+            .as_mut()
+            .and_then(|schema| schema.open_api_v3_schema.as_mut());
         // An object without metadata has no name; catalogd's schema says so too.
         let required = schema.and_then(|schema| schema.required.as_mut());
         if let Some(required) = required {

@@ -35,7 +35,10 @@ pub(super) fn max_age(catalog: &ClusterCatalog) -> Option<Duration> {
 pub(super) fn due(catalog: &ClusterCatalog, image: &Image, now: Timestamp) -> Option<Duration> {
     let interval = interval(catalog)?;
     let checked = image.resolution.as_ref()?.checked.as_ref()?;
-    let due = Timestamp::from_second(checked.seconds).ok()?.checked_add(interval).ok()?;
+    let due = Timestamp::from_second(checked.seconds)
+        .ok()?
+        .checked_add(interval)
+        .ok()?;
     Some(if due > now { until(due, now) } else { OVERDUE })
 }
 
@@ -70,7 +73,10 @@ mod tests {
             .map(|n| interval(&every(Some(10), &n.to_string())).unwrap())
             .collect();
         let (least, most) = (intervals.iter().min().unwrap(), intervals.iter().max().unwrap());
-        assert!(*least >= Duration::from_secs(600) && *most <= Duration::from_secs(606), "{least:?} {most:?}");
+        assert!(
+            *least >= Duration::from_secs(600) && *most <= Duration::from_secs(606),
+            "{least:?} {most:?}"
+        );
         assert!(*most - *least > Duration::from_secs(3), "{least:?} {most:?}");
     }
 

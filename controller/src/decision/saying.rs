@@ -21,7 +21,8 @@ impl Observed<'_> {
         if catalog.spec.availability_mode == AvailabilityMode::Unavailable {
             return Says {
                 progress: Progress::Succeeded,
-                message: "Its content is gone and nothing is pulled, as spec.availabilityMode asks".to_owned(),
+                message: "Its content is gone and nothing is pulled, as spec.availabilityMode asks"
+                    .to_owned(),
                 serving: Serving::UserSpecifiedUnavailable,
             };
         }
@@ -41,7 +42,9 @@ impl Observed<'_> {
                 unpacked: stored.unpacked,
             }),
             None => Serving::Unavailable(match self.missing() {
-                Some(missing) => format!("The content of {missing} is no longer here, and is being fetched again"),
+                Some(missing) => {
+                    format!("The content of {missing} is no longer here, and is being fetched again")
+                }
                 None => "There is no content yet".to_owned(),
             }),
         }
@@ -58,12 +61,15 @@ impl Observed<'_> {
                 );
             }
             Some(Answer::None(why)) => {
-                let message = format!("The puller does not answer, and is asked again every few seconds: {why}");
+                let message =
+                    format!("The puller does not answer, and is asked again every few seconds: {why}");
                 return (Progress::Retrying, message);
             }
             None => return (Progress::Pulling, format!("Pulling {reference}")),
         };
-        let failure = self.failure.filter(|failure| Some(failure.tree.as_str()) == super::tree(image));
+        let failure = self
+            .failure
+            .filter(|failure| Some(failure.tree.as_str()) == super::tree(image));
         match (image.phase(), failure) {
             (Phase::Unpacked, Some(failure)) => (
                 Progress::Retrying,
@@ -82,7 +88,9 @@ impl Observed<'_> {
             .stored
             .is_some_and(|stored| Some(stored.tree.as_str()) == super::tree(image));
         match phase {
-            Phase::Unspecified | Phase::Initiated | Phase::Pulling => (Progress::Pulling, pulling(reference, image)),
+            Phase::Unspecified | Phase::Initiated | Phase::Pulling => {
+                (Progress::Pulling, pulling(reference, image))
+            }
             Phase::Unpacking => (Progress::Unpacking, unpacking(reference, image)),
             Phase::Unpacked if !is_stored => {
                 (Progress::Unpacking, format!("Storing the content of {reference}"))
@@ -90,7 +98,10 @@ impl Observed<'_> {
             Phase::Unpacked if image.last_error.is_some() => {
                 (Progress::Retrying, checking_failed(reference, image))
             }
-            Phase::Unpacked => (Progress::Succeeded, format!("What {reference} stands for is served")),
+            Phase::Unpacked => (
+                Progress::Succeeded,
+                format!("What {reference} stands for is served"),
+            ),
             Phase::Retrying => (Progress::Retrying, retrying(reference, image)),
             Phase::Failed => match self.is_pinned() {
                 true => (Progress::Blocked, rests(reference, image)),

@@ -122,7 +122,9 @@ impl Election {
             }
             // Somebody wrote at the same moment; the next try sees what.
             Ok(Ok(Outcome::Conflict)) => {}
-            Ok(Err(error)) => tracing::warn!(lease = %self.name, %error, "cannot take or renew the lease; it is tried again"),
+            Ok(Err(error)) => {
+                tracing::warn!(lease = %self.name, %error, "cannot take or renew the lease; it is tried again")
+            }
             Err(_) => tracing::warn!(lease = %self.name, "no answer about the lease; it is tried again"),
         }
         if led && !self.leadership.leads() {
@@ -167,7 +169,9 @@ impl Election {
                 now
             }
         };
-        let seconds = old.lease_duration_seconds.and_then(|seconds| u64::try_from(seconds).ok());
+        let seconds = old
+            .lease_duration_seconds
+            .and_then(|seconds| u64::try_from(seconds).ok());
         let duration = seconds.map_or(self.timing.duration, Duration::from_secs);
         now.duration_since(since) >= duration
     }
@@ -179,7 +183,9 @@ impl Election {
         LeaseSpec {
             holder_identity: Some(self.identity.clone()),
             lease_duration_seconds: i32::try_from(self.timing.duration.as_secs()).ok(),
-            acquire_time: mine.and_then(|mine| mine.acquire_time.clone()).or_else(|| Some(now.clone())),
+            acquire_time: mine
+                .and_then(|mine| mine.acquire_time.clone())
+                .or_else(|| Some(now.clone())),
             renew_time: Some(now),
             lease_transitions: match (mine, old) {
                 (None, Some(_)) => Some(transitions.unwrap_or_default().saturating_add(1)),
@@ -212,11 +218,16 @@ impl Election {
                 spec.lease_duration_seconds = Some(1);
                 spec.renew_time = Some(now);
             }
-            self.api.replace(&self.name, &PostParams::default(), &lease).await.map(drop)
+            self.api
+                .replace(&self.name, &PostParams::default(), &lease)
+                .await
+                .map(drop)
         };
         match tokio::time::timeout(PATIENCE, give_up).await {
             Ok(Ok(())) => tracing::info!(lease = %self.name, "the lease is given up"),
-            Ok(Err(error)) => tracing::warn!(lease = %self.name, %error, "cannot give the lease up; it expires"),
+            Ok(Err(error)) => {
+                tracing::warn!(lease = %self.name, %error, "cannot give the lease up; it expires")
+            }
             Err(_) => tracing::warn!(lease = %self.name, "no answer; the lease expires"),
         }
     }
@@ -232,7 +243,9 @@ enum Outcome {
 fn taken<T>(result: Result<T, kube::Error>) -> Result<Outcome, kube::Error> {
     match result {
         Ok(_) => Ok(Outcome::Mine),
-        Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => Ok(Outcome::Conflict),
+        Err(kube::Error::Api(status)) if status.is_conflict() || status.is_already_exists() => {
+            Ok(Outcome::Conflict)
+        }
         Err(error) => Err(error),
     }
 }

@@ -139,7 +139,11 @@ fn mark(catalog: &ClusterCatalog, hold: bool) -> Option<Value> {
     let mut metadata = json!({ "resourceVersion": catalog.metadata.resource_version });
     let mut changes = false;
     if catalog.has_finalizer() != hold && !(hold && catalog.is_deleting()) {
-        let mut finalizers: Vec<&String> = catalog.finalizers().iter().filter(|finalizer| *finalizer != FINALIZER).collect();
+        let mut finalizers: Vec<&String> = catalog
+            .finalizers()
+            .iter()
+            .filter(|finalizer| *finalizer != FINALIZER)
+            .collect();
         let ours = FINALIZER.to_owned();
         if hold {
             finalizers.push(&ours);

@@ -33,7 +33,9 @@ impl Reconciler {
         reference: &str,
     ) -> Result<Option<ClusterCatalog>, Error> {
         // Before the long part: an API server that is away would make it vain.
-        let Some(fresh) = self.objects.read(name).await? else { return Ok(None) };
+        let Some(fresh) = self.objects.read(name).await? else {
+            return Ok(None);
+        };
         if !fresh.is_as_it_was(catalog) {
             return Ok(Some(fresh));
         }
@@ -50,7 +52,9 @@ impl Reconciler {
                     Err(error) => return self.failed(name, &tree, error).map(|()| Some(catalog)),
                 };
                 // After the long part: what is wanted may have changed.
-                let Some(fresh) = self.objects.read(name).await? else { return Ok(None) };
+                let Some(fresh) = self.objects.read(name).await? else {
+                    return Ok(None);
+                };
                 if !fresh.is_as_it_was(&catalog) {
                     return Ok(Some(fresh));
                 }
@@ -85,15 +89,26 @@ impl Reconciler {
         blocking(move || store.prepare(&name, &ContentDir::open(volume, &image)?)).await
     }
 
-    async fn swap(&self, name: &str, prepared: Prepared, reference: &str, tree: &str) -> Result<(), StoreError> {
+    async fn swap(
+        &self,
+        name: &str,
+        prepared: Prepared,
+        reference: &str,
+        tree: &str,
+    ) -> Result<(), StoreError> {
         let (name, reference, tree) = (name.to_owned(), reference.to_owned(), tree.to_owned());
-        self.on_disk(move |store| store.swap(&name, prepared, &reference, &tree, Timestamp::now()).map(drop))
-            .await
+        self.on_disk(move |store| {
+            store
+                .swap(&name, prepared, &reference, &tree, Timestamp::now())
+                .map(drop)
+        })
+        .await
     }
 
     async fn rename(&self, name: &str, reference: &str) -> Result<(), StoreError> {
         let (name, reference) = (name.to_owned(), reference.to_owned());
-        self.on_disk(move |store| store.rename(&name, &reference).map(drop)).await
+        self.on_disk(move |store| store.rename(&name, &reference).map(drop))
+            .await
     }
 
     async fn on_disk<T: Send + 'static>(
@@ -136,7 +151,9 @@ impl Failures {
         let mut failures = lock(&self.0);
         let before = failures.get(name).filter(|(failure, _)| failure.tree == tree);
         let times = before.map_or(0, |(_, times)| times + 1);
-        let pause = FIRST_PAUSE.saturating_mul(2u32.saturating_pow(times)).min(LONGEST_PAUSE);
+        let pause = FIRST_PAUSE
+            .saturating_mul(2u32.saturating_pow(times))
+            .min(LONGEST_PAUSE);
         let failure = StoreFailure {
             tree: tree.to_owned(),
             message: error.to_string(),

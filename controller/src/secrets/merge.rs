@@ -64,12 +64,17 @@ mod tests {
 
     fn merged(secrets: &[Secret]) -> Value {
         let merged = merge(secrets.iter());
-        merged.config().map_or(Value::Null, |config| serde_json::from_slice(config).unwrap())
+        merged
+            .config()
+            .map_or(Value::Null, |config| serde_json::from_slice(config).unwrap())
     }
 
     #[test]
     fn the_last_one_counts_and_entries_are_kept_whole() {
-        let first = secret(CONFIG, r#"{"auths":{"a":{"auth":"1"},"b":{"auth":"2"}},"credsStore":"x"}"#);
+        let first = secret(
+            CONFIG,
+            r#"{"auths":{"a":{"auth":"1"},"b":{"auth":"2"}},"credsStore":"x"}"#,
+        );
         let second = secret(LEGACY_CONFIG, r#"{"b":{"username":"u","password":"p"}}"#);
         let expected = json!({"auths":{"a":{"auth":"1"},"b":{"username":"u","password":"p"}}});
         assert_eq!(merged(&[first, second]), expected);

@@ -36,7 +36,9 @@ impl Sources {
         }
         let token = std::fs::read_to_string(token).ok()?;
         let payload = token.trim().split('.').nth(1)?;
-        let payload = BASE64_URL_SAFE_NO_PAD.decode(payload.trim_end_matches('=')).ok()?;
+        let payload = BASE64_URL_SAFE_NO_PAD
+            .decode(payload.trim_end_matches('='))
+            .ok()?;
         let Claims { sub } = serde_json::from_slice(&payload).ok()?;
         let (namespace, name) = sub.strip_prefix("system:serviceaccount:")?.split_once(':')?;
         Some((namespace.to_owned(), name.to_owned()))
@@ -86,7 +88,11 @@ async fn run(
         let api: Api<ServiceAccount> = Api::namespaced(client.clone(), namespace);
         let stream = watcher(api, named(name)).default_backoff().reflect(writer);
         watched.account = Some(store);
-        changes.push(stream.filter_map(async |event| logged(event, "ServiceAccount")).boxed());
+        changes.push(
+            stream
+                .filter_map(async |event| logged(event, "ServiceAccount"))
+                .boxed(),
+        );
         let (store, stream) = secrets(Api::namespaced(client, namespace), watcher::Config::default());
         watched.namespace = Some(store);
         changes.push(stream);
@@ -115,15 +121,20 @@ type Changes = futures_util::stream::BoxStream<'static, ()>;
 /// Secrets without what is no credential for a registry.
 fn secrets(api: Api<Secret>, config: watcher::Config) -> (Store<Secret>, Changes) {
     let (store, writer) = reflector::store();
-    let stream = watcher(api, config).default_backoff().modify(|secret: &mut Secret| {
-        secret.managed_fields_mut().clear();
-        secret.annotations_mut().clear();
-        if let Some(data) = &mut secret.data {
-            data.retain(|key, _| key.starts_with(".docker"));
-        }
-    });
+    let stream = watcher(api, config)
+        .default_backoff()
+        .modify(|secret: &mut Secret| {
+            secret.managed_fields_mut().clear();
+            secret.annotations_mut().clear();
+            if let Some(data) = &mut secret.data {
+                data.retain(|key, _| key.starts_with(".docker"));
+            }
+        });
     let stream = stream.reflect(writer);
-    (store, stream.filter_map(async |event| logged(event, "Secret")).boxed())
+    (
+        store,
+        stream.filter_map(async |event| logged(event, "Secret")).boxed(),
+    )
 }
 
 fn logged<K>(event: watcher::Result<watcher::Event<K>>, what: &str) -> Option<()> {
@@ -141,7 +152,9 @@ fn logged<K>(event: watcher::Result<watcher::Event<K>>, what: &str) -> Option<()
 impl Watched {
     /// None: not all was listed yet.
     fn all(&self) -> Option<PullSecrets> {
-        fn listed<K: kube::Resource<DynamicType = ()> + Clone + 'static>(store: Option<&Store<K>>) -> Option<Vec<Arc<K>>> {
+        fn listed<K: kube::Resource<DynamicType = ()> + Clone + 'static>(
+            store: Option<&Store<K>>,
+        ) -> Option<Vec<Arc<K>>> {
             match store {
                 None => Some(Vec::new()),
                 Some(store) => {
@@ -158,7 +171,8 @@ impl Watched {
             .iter()
             .flat_map(|account| account.image_pull_secrets.iter().flatten());
         // In the account's order: of several that name a registry the last one counts.
-        let own = names.filter_map(|named| own.iter().find(|secret| secret.name_any() == named.name).cloned());
+        let own =
+            names.filter_map(|named| own.iter().find(|secret| secret.name_any() == named.name).cloned());
         secrets.extend(own);
         Some(merge(secrets.iter().map(|secret| &**secret)))
     }
@@ -172,7 +186,10 @@ mod tests {
     fn the_account_is_the_subject_of_the_token() {
         let file = tempfile::NamedTempFile::new().unwrap();
         for (payload, account) in [
-            (r#"{"sub":"system:serviceaccount:olm:catalogd"}"#, Some(("olm", "catalogd"))),
+            (
+                r#"{"sub":"system:serviceaccount:olm:catalogd"}"#,
+                Some(("olm", "catalogd")),
+            ),
             (r#"{"sub":"system:node:x"}"#, None),
             ("{}", None),
             ("no json", None),

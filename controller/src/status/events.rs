@@ -17,7 +17,9 @@ pub struct Happening {
 
 /// What happened between two statuses.
 pub fn happenings(old: &ClusterCatalogStatus, new: &ClusterCatalogStatus) -> Vec<Happening> {
-    let message = new.condition(PROGRESSING).map_or("", |condition| condition.message.as_str());
+    let message = new
+        .condition(PROGRESSING)
+        .map_or("", |condition| condition.message.as_str());
     let (before, now) = (Progress::of(old), Progress::of(new));
     let mut happened = Vec::new();
     let mut tell = |is_warning, reason, note: String| {
@@ -31,10 +33,16 @@ pub fn happenings(old: &ClusterCatalogStatus, new: &ClusterCatalogStatus) -> Vec
         (before, now) if before == now => {}
         (_, Some(Progress::Blocked)) => tell(true, "Blocked", message.to_owned()),
         (_, Some(Progress::Retrying)) => tell(true, "Failed", message.to_owned()),
-        (None | Some(Progress::Succeeded | Progress::Blocked), Some(Progress::Pulling | Progress::Unpacking)) => {
+        (
+            None | Some(Progress::Succeeded | Progress::Blocked),
+            Some(Progress::Pulling | Progress::Unpacking),
+        ) => {
             tell(false, "Pulling", message.to_owned());
         }
-        (Some(Progress::Retrying | Progress::Blocked), Some(Progress::Pulling | Progress::Unpacking | Progress::Succeeded)) => {
+        (
+            Some(Progress::Retrying | Progress::Blocked),
+            Some(Progress::Pulling | Progress::Unpacking | Progress::Succeeded),
+        ) => {
             tell(false, "Recovered", message.to_owned());
         }
         _ => {}
@@ -67,7 +75,12 @@ mod tests {
             None => Serving::Unavailable(String::new()),
         };
         let message = "so it is".into();
-        Says { progress, message, serving }.status(&Default::default(), 1, Timestamp::UNIX_EPOCH)
+        Says {
+            progress,
+            message,
+            serving,
+        }
+        .status(&Default::default(), 1, Timestamp::UNIX_EPOCH)
     }
 
     #[test]
@@ -84,9 +97,21 @@ mod tests {
             (&retrying, &pulling, vec!["Recovered"]),
             (&retrying, &done, vec!["Recovered", "ContentChanged"]),
             (&pulling, &done, vec!["ContentChanged"]),
-            (&done, &status(Progress::Pulling, Some("r@sha256:1")), vec!["Pulling"]),
-            (&done, &status(Progress::Succeeded, Some("r@sha256:2")), vec!["ContentChanged"]),
-            (&done, &status(Progress::Blocked, None), vec!["Blocked", "ContentGone"]),
+            (
+                &done,
+                &status(Progress::Pulling, Some("r@sha256:1")),
+                vec!["Pulling"],
+            ),
+            (
+                &done,
+                &status(Progress::Succeeded, Some("r@sha256:2")),
+                vec!["ContentChanged"],
+            ),
+            (
+                &done,
+                &status(Progress::Blocked, None),
+                vec!["Blocked", "ContentGone"],
+            ),
         ] {
             let told: Vec<_> = happenings(old, new).iter().map(|told| told.reason).collect();
             assert_eq!(told, reasons);

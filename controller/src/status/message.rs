@@ -19,7 +19,10 @@ pub(crate) fn pulling(reference: &str, image: &Image) -> String {
             let done = u128::from(progress.bytes_done.min(bytes));
             let percent = (done * 100).checked_div(bytes.into()).unwrap_or(100);
             let (done, all) = megabytes(progress.bytes_done, bytes);
-            push(&mut text, format_args!(": layer {layer} of {layers}, {done} of {all} MB ({percent} %)"));
+            push(
+                &mut text,
+                format_args!(": layer {layer} of {layers}, {done} of {all} MB ({percent} %)"),
+            );
         }
         _ => text.push_str(": asking the registry"),
     }
@@ -44,10 +47,16 @@ fn attempt(text: &mut String, image: &Image, progress: &Progress) {
         push(text, format_args!(", attempt {}", image.attempt));
     }
     if !progress.waiting_for.is_empty() {
-        push(text, format_args!("; waiting for {}", shorten(&progress.waiting_for, ERROR_LENGTH)));
+        push(
+            text,
+            format_args!("; waiting for {}", shorten(&progress.waiting_for, ERROR_LENGTH)),
+        );
     }
     if let Some(error) = &image.last_error {
-        push(text, format_args!("; last error: {}", shorten(&error.message, ERROR_LENGTH)));
+        push(
+            text,
+            format_args!("; last error: {}", shorten(&error.message, ERROR_LENGTH)),
+        );
     }
 }
 
@@ -56,14 +65,26 @@ pub(crate) fn retrying(reference: &str, image: &Image) -> String {
     let mut text = failure(reference, image);
     match (time(image.next_retry.as_ref()), &image.last_error) {
         (Some(next), Some(error)) => {
-            push(&mut text, format_args!("; attempt {} failed, the next one begins at {next}", error.attempt));
+            push(
+                &mut text,
+                format_args!(
+                    "; attempt {} failed, the next one begins at {next}",
+                    error.attempt
+                ),
+            );
         }
         (Some(next), None) => push(&mut text, format_args!("; the next attempt begins at {next}")),
         (None, _) => {
             push(&mut text, format_args!("; attempt {} is running", image.attempt));
-            let waits = image.progress.as_ref().map_or("", |progress| progress.waiting_for.as_str());
+            let waits = image
+                .progress
+                .as_ref()
+                .map_or("", |progress| progress.waiting_for.as_str());
             if !waits.is_empty() {
-                push(&mut text, format_args!(", waiting for {}", shorten(waits, ERROR_LENGTH)));
+                push(
+                    &mut text,
+                    format_args!(", waiting for {}", shorten(waits, ERROR_LENGTH)),
+                );
             }
         }
     }
@@ -72,7 +93,10 @@ pub(crate) fn retrying(reference: &str, image: &Image) -> String {
 
 /// A tag that could not be asked for again; what it stood for is here.
 pub(crate) fn checking_failed(reference: &str, image: &Image) -> String {
-    let mut text = format!("What is served stays, but the tag could not be checked again: {}", failure(reference, image));
+    let mut text = format!(
+        "What is served stays, but the tag could not be checked again: {}",
+        failure(reference, image)
+    );
     if let Some(next) = time(image.next_retry.as_ref()) {
         push(&mut text, format_args!("; it is tried again at {next}"));
     }
@@ -84,7 +108,9 @@ pub(crate) fn rests(reference: &str, image: &Image) -> String {
     let mut text = failure(reference, image);
     match time(image.next_retry.as_ref()) {
         Some(next) => push(&mut text, format_args!("; it is looked at again at {next}")),
-        None => text.push_str("; the same image is not tried again: name another one, or change what it fails by"),
+        None => {
+            text.push_str("; the same image is not tried again: name another one, or change what it fails by")
+        }
     }
     text
 }
@@ -156,7 +182,10 @@ mod tests {
                 attempt: 1,
                 ..Default::default()
             }),
-            next_retry: Some(prost_types::Timestamp { seconds: 86_400, nanos: 5 }),
+            next_retry: Some(prost_types::Timestamp {
+                seconds: 86_400,
+                nanos: 5,
+            }),
             ..Default::default()
         }
     }
@@ -186,7 +215,11 @@ mod tests {
             bytes_done: u64::MAX,
             ..Default::default()
         });
-        assert!(pulling("r", &image).contains("layer 0 of 0"), "{}", pulling("r", &image));
+        assert!(
+            pulling("r", &image).contains("layer 0 of 0"),
+            "{}",
+            pulling("r", &image)
+        );
     }
 
     #[test]

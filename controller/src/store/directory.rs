@@ -34,7 +34,11 @@ impl CacheDirectory {
             .map_err(StoreError::io("open", &lock))?;
         match flock(&file, FlockOperation::NonBlockingLockExclusive) {
             Ok(()) => {}
-            Err(rustix::io::Errno::WOULDBLOCK) => return Err(StoreError::InUse { path: path.to_owned() }),
+            Err(rustix::io::Errno::WOULDBLOCK) => {
+                return Err(StoreError::InUse {
+                    path: path.to_owned(),
+                });
+            }
             Err(errno) => return Err(StoreError::io("lock", &lock)(errno.into())),
         }
         Ok(Self {
@@ -62,7 +66,10 @@ fn identity(directory: &Path) -> Result<String, StoreError> {
     let path = directory.join("identity");
     let old = fs::read_to_string(&path).unwrap_or_default();
     // A volume that has moved to another pod has another name.
-    if old.strip_prefix(&host).is_some_and(|rest| rest.len() > 1 && rest.starts_with('_')) {
+    if old
+        .strip_prefix(&host)
+        .is_some_and(|rest| rest.len() > 1 && rest.starts_with('_'))
+    {
         return Ok(old);
     }
     let new = format!("{host}_{:032x}", rand::random::<u128>());

@@ -98,7 +98,9 @@ pub(super) fn new_directory(catalog: &Path) -> Result<String, StoreError> {
 
 /// Removes what the record does not name; what can't be removed now goes at the next start.
 pub(super) fn remove_others(catalog: &Path, directory: &str) {
-    let Ok(entries) = fs::read_dir(catalog) else { return };
+    let Ok(entries) = fs::read_dir(catalog) else {
+        return;
+    };
     for entry in entries.flatten() {
         let name = entry.file_name();
         if name == directory || name == RECORD {
