@@ -3,7 +3,9 @@
 mod read;
 mod write;
 
+#[cfg(test)]
+pub(crate) use self::read::fixture;
 pub use self::{
-    read::{Coding, Content},
+    read::{Coding, Content, Query, Section},
     write::{WriteError, Written, write},
 };
