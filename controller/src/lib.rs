@@ -5,6 +5,7 @@ pub mod api;
 pub mod content;
 pub mod decision;
 pub mod error;
+pub mod fbc;
 pub mod leader;
 mod pace;
 pub mod puller;
