@@ -212,7 +212,7 @@ mod tests {
         assert!(matches!(error, WriteError::Catalog(_)));
         assert_eq!(
             error.to_string(),
-            "\"a.yaml\" of the catalog, document 2, line 2: a document must be an object"
+            "\"a.yaml\" of the catalog, document 2, line 3: a document must be an object"
         );
         // The directory must be empty.
         let error = write(&Volume::new().open(), directory.path()).unwrap_err();

@@ -72,7 +72,13 @@ fn next_json<R: Read>(source: &mut Source<R>) -> Found {
         Next::Document(length) => length,
         Next::Broken(what) => return Ok(Err(broken(source, what))),
     };
-    let document = json::parse(&source.unused()[..length]).and_then(|value| meta::document(&value));
+    let text = &source.unused()[..length];
+    let document = json::parse(text).and_then(|value| {
+        meta::document(&value).map_err(|what| Problem {
+            line: newlines(&text[..blank(text)]),
+            what,
+        })
+    });
     if document.is_ok() {
         source.consume(length);
     }
@@ -106,18 +112,22 @@ fn yaml_document(path: &Path, line: u64, text: &[u8]) -> Result<Option<Document>
             "no `---` is before this line, so it is no part of the catalog; catalogd leaves it out too"
         );
     }
-    meta::document(&document.value()?)
+    meta::document(&document.value()?).map_err(|what| Problem {
+        line: document.line(),
+        what,
+    })
 }
 
 /// What can't be told apart is wrong where it begins.
 fn broken<R: Read>(source: &Source<R>, what: &str) -> Problem {
     let unused = source.unused();
-    let blank = unused
-        .iter()
-        .take_while(|byte| byte.is_ascii_whitespace())
-        .count();
     Problem {
-        line: newlines(&unused[..blank]),
+        line: newlines(&unused[..blank(unused)]),
         what: what.to_owned(),
     }
+}
+
+/// How many bytes of white space a text begins with.
+fn blank(text: &[u8]) -> usize {
+    text.len() - text.trim_ascii_start().len()
 }

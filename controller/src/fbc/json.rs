@@ -266,3 +266,6 @@ pub(super) fn lossy(bytes: &[u8]) -> Cow<'_, str> {
     }
     Cow::Owned(text)
 }
+
+#[cfg(test)]
+mod tests;

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Document, Problem,
+    Document,
     value::{self, Value},
 };
 
@@ -11,26 +11,22 @@ use super::{
 ///
 /// # Errors
 /// The value is no object, has keys that differ in case only, or the keys that matter are no strings.
-pub(super) fn document(value: &Value<'_>) -> Result<Option<Document>, Problem> {
-    let fail = |what: String| Err(Problem { line: 0, what });
+pub(super) fn document(value: &Value<'_>) -> Result<Option<Document>, String> {
     let object = match value {
         Value::Null => return Ok(None),
         Value::Object(object) => object,
-        _ => return fail("a document must be an object".to_owned()),
+        _ => return Err("a document must be an object".to_owned()),
     };
     let mut folded = BTreeMap::new();
     for key in object.keys() {
         if let Some(other) = folded.insert(fold(key), key) {
-            return fail(format!("the keys {other:?} and {key:?} differ in case only"));
+            return Err(format!("the keys {other:?} and {key:?} differ in case only"));
         }
     }
     let text = |name: &str| match folded.get(name).map(|key| (key, &object[*key])) {
         None => Ok(String::new()),
         Some((_, Value::String(text))) => Ok(text.clone().into_owned()),
-        Some((key, _)) => Err(Problem {
-            line: 0,
-            what: format!("the value of {key:?} must be a string"),
-        }),
+        Some((key, _)) => Err(format!("the value of {key:?} must be a string")),
     };
     let (schema, package, name) = (text("schema")?, text("package")?, text("name")?);
     match value::line(value) {
@@ -40,7 +36,7 @@ pub(super) fn document(value: &Value<'_>) -> Result<Option<Document>, Problem> {
             package,
             name,
         })),
-        None => fail("the document has more than 64 MiB when its aliases are expanded".to_owned()),
+        None => Err("the document has more than 64 MiB when its aliases are expanded".to_owned()),
     }
 }
 

@@ -33,6 +33,11 @@ pub(super) fn parse(text: &str) -> Result<Document<'_>, Problem> {
 }
 
 impl Document<'_> {
+    /// How many lines are before its root.
+    pub(super) fn line(&self) -> u64 {
+        self.tree.nodes.first().map_or(0, |root| root.line)
+    }
+
     /// What it stands for.
     pub(super) fn value(&self) -> Result<Value<'_>, Problem> {
         if self.tree.nodes.is_empty() {

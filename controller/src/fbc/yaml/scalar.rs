@@ -20,7 +20,7 @@ pub(super) enum Scalar<'a> {
 /// Which tag a scalar has.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub(super) enum Tag {
-    /// None, and no quotes either; or `!`, which go-yaml takes for the same.
+    /// None, and no quotes either.
     Plain,
     Str,
     Bool,
@@ -81,7 +81,23 @@ fn plain(text: &str) -> Option<Scalar<'static>> {
         ".inf" | ".Inf" | ".INF" | "+.inf" | "+.Inf" | "+.INF" => Scalar::Float(f64::INFINITY),
         "-.inf" | "-.Inf" | "-.INF" => Scalar::Float(f64::NEG_INFINITY),
         _ => match text.as_bytes()[0] {
-            b'.' => float(text)?,
+            // Go's own reading of floats: underscores stand between digits, and nowhere else.
+            b'.' if text
+                .split('_')
+                .skip(1)
+                .any(|part| !part.starts_with(|c: char| c.is_ascii_digit())) =>
+            {
+                return None;
+            }
+            b'.' if text
+                .split('_')
+                .rev()
+                .skip(1)
+                .any(|part| !part.ends_with(|c: char| c.is_ascii_digit())) =>
+            {
+                return None;
+            }
+            b'.' => float(&text.replace('_', ""))?,
             b'+' | b'-' | b'0'..=b'9' => {
                 let text = text.replace('_', "");
                 integer(&text).map(Scalar::Integer).or_else(|| float(&text))?
@@ -232,3 +248,6 @@ impl<'a> Scalar<'a> {
         })
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -138,9 +138,6 @@ fn tag_of(style: ScalarStyle, tag: Option<&granit_parser::Tag>) -> Tag {
     };
     let (handle, suffix) = tag.parts();
     let whole = format!("{handle}{suffix}");
-    if whole == "!" {
-        return Tag::Plain;
-    }
     match whole.strip_prefix("tag:yaml.org,2002:") {
         Some("str") => Tag::Str,
         Some("bool") => Tag::Bool,
