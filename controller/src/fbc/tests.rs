@@ -8,6 +8,10 @@ use tempfile::TempDir;
 
 use super::*;
 
+mod properties;
+mod streams;
+mod trees;
+
 /// A volume with one tree, and the catalog is all of it.
 pub(crate) struct Volume(TempDir);
 
