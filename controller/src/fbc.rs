@@ -9,6 +9,8 @@
 //! document at a time is in memory.
 
 mod documents;
+#[cfg(any(test, feature = "fuzzing"))]
+pub mod fuzzing;
 mod json;
 mod meta;
 mod number;
@@ -94,6 +96,15 @@ struct Problem {
     /// How many lines of the document are before.
     line: u64,
     what: String,
+}
+
+/// Text of a catalog as a message quotes it: short, and on one line.
+fn quoted(text: &str) -> String {
+    const LONGEST: usize = 60;
+    match text.char_indices().nth(LONGEST) {
+        Some((end, _)) => format!("{:?}…", &text[..end]),
+        None => format!("{text:?}"),
+    }
 }
 
 /// Gives the documents of the catalog that is below a path of a tree, one after the other. Blocks.

@@ -3,7 +3,7 @@
 use std::collections::BTreeMap;
 
 use super::{
-    Document,
+    Document, quoted,
     value::{self, Value},
 };
 
@@ -20,13 +20,14 @@ pub(super) fn document(value: &Value<'_>) -> Result<Option<Document>, String> {
     let mut folded = BTreeMap::new();
     for key in object.keys() {
         if let Some(other) = folded.insert(fold(key), key) {
-            return Err(format!("the keys {other:?} and {key:?} differ in case only"));
+            let (one, other) = (quoted(other), quoted(key));
+            return Err(format!("the keys {one} and {other} differ in case only"));
         }
     }
     let text = |name: &str| match folded.get(name).map(|key| (key, &object[*key])) {
         None => Ok(String::new()),
         Some((_, Value::String(text))) => Ok(text.clone().into_owned()),
-        Some((key, _)) => Err(format!("the value of {key:?} must be a string")),
+        Some((key, _)) => Err(format!("the value of {} must be a string", quoted(key))),
     };
     let (schema, package, name) = (text("schema")?, text("package")?, text("name")?);
     match value::line(value) {

@@ -108,6 +108,8 @@ fn every_target_is_complete() {
         entries
             .map(|entry| PathBuf::from(entry.unwrap().file_name()).with_extension(""))
             .map(|name| name.into_os_string().into_string().unwrap())
+            // What other crates parse is tested with them.
+            .filter(|name| name != "catalog")
             .collect()
     };
     assert_eq!(found("corpus"), names);

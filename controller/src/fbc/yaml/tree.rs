@@ -60,8 +60,21 @@ pub(super) fn read(text: &str) -> Result<(Tree<'_>, Option<u64>), Problem> {
 fn problem(error: &ScanError) -> Problem {
     Problem {
         line: lines(error.marker().line()).saturating_sub(1),
-        what: error.info(),
+        what: told(&error.info()),
     }
+}
+
+/// What the parser says, which may hold text of the catalog.
+fn told(text: &str) -> String {
+    const LONGEST: usize = 200;
+    let mut told = String::new();
+    for char in text.chars().take(LONGEST) {
+        match char {
+            ' '..='~' => told.push(char),
+            _ => told.extend(char.escape_default()),
+        }
+    }
+    told
 }
 
 /// The line of an event, counted from zero.
