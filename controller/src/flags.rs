@@ -63,7 +63,11 @@ pub struct Flags {
     #[arg(long, value_name = "DURATION", default_value = "12h", value_parser = duration)]
     pub gc_interval: Duration,
     /// Host, and port where it is not 443, at which clients reach the content; it is written to each status.
-    #[arg(long, value_name = "HOST[:PORT]", default_value = "catalogd-service.olmv1-system.svc")]
+    #[arg(
+        long,
+        value_name = "HOST[:PORT]",
+        default_value = "catalogd-service.olmv1-system.svc"
+    )]
     pub external_address: String,
     /// Where content is served, by HTTPS.
     #[arg(long, value_name = "ADDRESS", default_value = ":8443", value_parser = address)]
@@ -114,7 +118,11 @@ pub struct Flags {
     #[arg(long, value_name = "NAMESPACE/NAME", value_parser = namespaced_name)]
     pub global_pull_secret: Option<(String, String)>,
     /// The token that says which ServiceAccount is the pod's.
-    #[arg(long, value_name = "FILE", default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token")]
+    #[arg(
+        long,
+        value_name = "FILE",
+        default_value = "/var/run/secrets/kubernetes.io/serviceaccount/token"
+    )]
     pub service_account_token: PathBuf,
     /// How the API server is reached; by default as a pod, or by $KUBECONFIG.
     #[arg(long, value_name = "FILE")]
@@ -171,7 +179,10 @@ impl Obsolete {
     pub fn told(&self) -> Vec<(&'static str, &'static str)> {
         /// klog's.
         const LOGS: &str = "there is one log, on stderr; see --log and --log-format";
-        let pprof = self.pprof_bind_address.as_ref().is_some_and(|address| address != "0");
+        let pprof = self
+            .pprof_bind_address
+            .as_ref()
+            .is_some_and(|address| address != "0");
         let all = [
             (
                 self.pull_cas_dir.is_some(),
@@ -183,7 +194,11 @@ impl Obsolete {
                 "--webhook-server-port",
                 "there is no webhook: the controller keeps the name label itself; delete catalogd's MutatingWebhookConfiguration",
             ),
-            (pprof, "--pprof-bind-address", "there is no pprof; see the metrics"),
+            (
+                pprof,
+                "--pprof-bind-address",
+                "there is no pprof; see the metrics",
+            ),
             (self.vmodule.is_some(), "--vmodule", LOGS),
             (self.logtostderr.is_some(), "--logtostderr", LOGS),
             (self.alsologtostderr.is_some(), "--alsologtostderr", LOGS),
@@ -249,11 +264,17 @@ mod tests {
         .unwrap();
         assert!(flags.leader_elect && flags.feature_gates.metas && !flags.feature_gates.graphql);
         assert_eq!(flags.gc_interval, Duration::from_secs(12 * 60 * 60));
-        assert_eq!(flags.global_pull_secret, Some(("openshift-config".into(), "pull-secret".into())));
+        assert_eq!(
+            flags.global_pull_secret,
+            Some(("openshift-config".into(), "pull-secret".into()))
+        );
         assert_eq!(flags.catalogs_server_addr.port(), 8443);
         assert_eq!(flags.tls_custom_ciphers.len(), 2);
         let told: Vec<_> = flags.obsolete.told().iter().map(|(flag, _)| *flag).collect();
-        assert_eq!(told, ["--pull-cas-dir", "--webhook-server-port", "--pprof-bind-address"]);
+        assert_eq!(
+            told,
+            ["--pull-cas-dir", "--webhook-server-port", "--pprof-bind-address"]
+        );
     }
 
     #[test]

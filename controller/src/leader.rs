@@ -29,6 +29,8 @@ struct Shared {
     began: Instant,
     /// Milliseconds after `began`.
     until: AtomicU64,
+    /// Grows with each time that it begins to lead.
+    term: AtomicU64,
     changed: watch::Sender<bool>,
 }
 
@@ -47,6 +49,7 @@ impl Leadership {
         Self(Arc::new(Shared {
             began: Instant::now(),
             until: AtomicU64::new(until),
+            term: AtomicU64::new(0),
             changed: watch::Sender::new(until > 0),
         }))
     }
@@ -56,6 +59,13 @@ impl Leadership {
     pub fn leads(&self) -> bool {
         let now = self.0.began.elapsed().as_millis();
         now < u128::from(self.0.until.load(Ordering::Relaxed))
+    }
+
+    /// Tells the times that it led from each other; none: it does not lead. What was known in one term need not
+    /// hold in the next: another one may have led between.
+    pub fn term(&self) -> Option<u64> {
+        let term = self.0.term.load(Ordering::Acquire);
+        self.leads().then_some(term)
     }
 
     /// True, or false, from when it begins, or ceases, to lead.
@@ -69,6 +79,9 @@ impl Leadership {
             let millis = until.saturating_duration_since(self.0.began).as_millis();
             u64::try_from(millis).unwrap_or(u64::MAX)
         });
+        if !self.leads() {
+            self.0.term.fetch_add(1, Ordering::Release);
+        }
         self.0.until.store(until, Ordering::Relaxed);
         self.0
             .changed

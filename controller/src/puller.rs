@@ -1,6 +1,6 @@
 //! The questions for the puller, as its API has them.
 
-use std::sync::Arc;
+use std::{collections::HashSet, sync::Arc};
 
 use puller_client::{
     Client, Error, Filter, Informer, Key, Triggers,
@@ -112,7 +112,7 @@ impl Puller {
     /// Gives a claim up.
     ///
     /// # Errors
-    /// The puller can't be reached. The claim stays, and [`Puller::orphans`] finds it later.
+    /// The puller can't be reached. The claim stays, and is found again later.
     pub async fn release(&self, name: &str, claim: Claim, id: &str) -> Result<(), Error> {
         self.client
             .release(Key::Id(id.to_owned()), &claim.claimant(name))
@@ -140,36 +140,40 @@ impl Puller {
         claimed
     }
 
-    /// Gives up what catalogs claim that there are no more. To be called with all catalogs there are.
+    /// Gives up what catalogs claim that there are no more. `catalogs` gives all that there are; it is called after
+    /// the claims were looked at, so that none is taken for an orphan that was made meanwhile.
     ///
     /// # Errors
     /// The puller can't be reached.
-    pub async fn release_orphans(&self, catalogs: &[String]) -> Result<(), Error> {
-        for (id, claimant) in self.orphans(catalogs) {
+    pub async fn release_orphans(&self, catalogs: impl FnOnce() -> Vec<String>) -> Result<(), Error> {
+        let claims: Vec<_> = self.informer.list().into_iter().flat_map(ours).collect();
+        if claims.is_empty() {
+            return Ok(());
+        }
+        let known: HashSet<String> = catalogs()
+            .iter()
+            .flat_map(|name| Claim::ALL.map(|claim| claim.claimant(name)))
+            .collect();
+        for (id, claimant) in claims {
+            if known.contains(&claimant) {
+                continue;
+            }
             tracing::info!(%claimant, image = %id, "releasing what no catalog claims any more");
             self.client.release(Key::Id(id), &claimant).await?;
         }
         Ok(())
     }
+}
 
-    fn orphans(&self, catalogs: &[String]) -> Vec<(String, String)> {
-        let known: std::collections::HashSet<String> = catalogs
+/// The claims on an Image that catalogs made, with its id.
+fn ours((id, image): (String, Arc<Image>)) -> Vec<(String, String)> {
+    let claimants = image.claims.iter().map(|claim| claim.claimant.clone());
+    let ours = claimants.filter(|claimant| {
+        Claim::ALL
             .iter()
-            .flat_map(|name| Claim::ALL.map(|claim| claim.claimant(name)))
-            .collect();
-        let is_ours = |claimant: &str| {
-            Claim::ALL
-                .iter()
-                .any(|claim| claimant.starts_with(claim.prefix()))
-        };
-        let mut orphans = Vec::new();
-        for (id, image) in self.informer.list() {
-            let claimants = image.claims.iter().map(|claim| &claim.claimant);
-            let orphaned = claimants.filter(|claimant| is_ours(claimant) && !known.contains(*claimant));
-            orphans.extend(orphaned.map(|claimant| (id.clone(), claimant.clone())));
-        }
-        orphans
-    }
+            .any(|claim| claimant.starts_with(claim.prefix()))
+    });
+    ours.map(|claimant| (id.clone(), claimant)).collect()
 }
 
 /// Whether an Image is of interest to a catalog. One that is gone may have been of interest to any.

@@ -145,7 +145,7 @@ impl Reconciler {
     async fn finish(&self, name: &str, catalog: ClusterCatalog, decision: Decision) -> Result<Action, Error> {
         let mut again = decision.again;
         let mut catalog = catalog;
-        let mut did_something = false;
+        let (mut did_something, mut wrote) = (false, false);
         // An object that is to have our finalizer has it before anything else is said of it.
         let hold = decision.finalizer == Some(true);
         if hold {
@@ -157,14 +157,12 @@ impl Reconciler {
                 Ok(()) if !self.leadership.leads() => {}
                 Ok(()) => {
                     catalog = self.objects.write_status(&catalog, status).await?;
-                    did_something = true;
+                    (did_something, wrote) = (true, true);
                 }
                 Err(wait) => again = Some(again.map_or(wait, |again| again.min(wait))),
             }
         }
-        if self.leadership.leads() {
-            self.publish(name, &catalog);
-        }
+        self.publish(name, &catalog, wrote).await?;
         for (claim, id) in &decision.release {
             did_something = true;
             match self.puller.release(name, *claim, id).await {
@@ -196,11 +194,27 @@ impl Reconciler {
         Ok(true)
     }
 
-    /// What the status names and is stored here may be handed out.
-    fn publish(&self, name: &str, catalog: &ClusterCatalog) {
-        if let Some(resolved) = catalog.resolved() {
-            self.store.publish(name, resolved);
+    /// What the status names and is stored here may be handed out. A replica that has just begun to lead may
+    /// have an object at hand that is older than the last status of the leader before: only an object as the
+    /// API server has it, read or `wrote` in this term, says what consumers take the content for.
+    async fn publish(&self, name: &str, catalog: &ClusterCatalog, wrote: bool) -> Result<(), Error> {
+        let Some(term) = self.leadership.term() else {
+            return Ok(());
+        };
+        let Some(stored) = self.store.get(name) else {
+            return Ok(());
+        };
+        if catalog.resolved() != Some(&stored.reference) || self.store.published(name, term).is_some() {
+            return Ok(());
         }
+        let fresh = match wrote {
+            true => Some(catalog.clone()),
+            false => self.objects.read(name).await?,
+        };
+        if let Some(resolved) = fresh.as_ref().and_then(ClusterCatalog::resolved) {
+            self.store.publish(name, resolved, term);
+        }
+        Ok(())
     }
 
     fn pace(&self, name: &str, urgency: crate::status::Urgency) -> Result<(), Duration> {

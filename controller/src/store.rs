@@ -80,8 +80,8 @@ pub struct Store {
 struct Entry {
     record: Record,
     content: Arc<Content>,
-    /// Whether what clients ask for under the published reference is this.
-    published: bool,
+    /// The term of leadership in which the object said that this is what is served.
+    published: Option<u64>,
 }
 
 /// Content that is written and not yet that of its catalog. Dropped, it goes.
@@ -144,24 +144,18 @@ impl Store {
         self.lock().keys().cloned().collect()
     }
 
-    /// The content of a catalog that may be handed out.
-    pub fn published(&self, name: &str) -> Option<Arc<Content>> {
+    /// The content of a catalog that may be handed out in this term of leadership.
+    pub fn published(&self, name: &str, term: u64) -> Option<Arc<Content>> {
         let catalogs = self.lock();
-        let entry = catalogs.get(name).filter(|entry| entry.published)?;
+        let entry = catalogs.get(name).filter(|entry| entry.published == Some(term))?;
         Some(Arc::clone(&entry.content))
     }
 
-    /// The object says that what is stored is served, or will at once.
-    pub fn publish(&self, name: &str, reference: &str) {
+    /// The object says that this reference is served, or will at once: if it is what is stored, it may be handed
+    /// out for as long as this term lasts.
+    pub fn publish(&self, name: &str, reference: &str, term: u64) {
         if let Some(entry) = self.lock().get_mut(name) {
-            entry.published = entry.record.reference == reference;
-        }
-    }
-
-    /// This replica does not lead any more: somebody else says now what is served.
-    pub fn unpublish_all(&self) {
-        for entry in self.lock().values_mut() {
-            entry.published = false;
+            entry.published = (entry.record.reference == reference).then_some(term);
         }
     }
 
@@ -280,7 +274,7 @@ impl Entry {
         Ok(Self {
             record,
             content: Arc::new(content),
-            published: false,
+            published: None,
         })
     }
 }

@@ -23,13 +23,22 @@ impl FromStr for FeatureGates {
             let value = match value {
                 "true" | "True" | "1" | "t" => true,
                 "false" | "False" | "0" | "f" => false,
-                _ => return Err(format!("{value:?} of the feature gate {name} is neither true nor false")),
+                _ => {
+                    return Err(format!(
+                        "{value:?} of the feature gate {name} is neither true nor false"
+                    ));
+                }
             };
             match name {
                 "APIV1MetasHandler" => gates.metas = value,
                 "GraphQLCatalogQueries" => gates.graphql = value,
                 // Upstream's way to say "all that are alpha".
-                "AllAlpha" => gates = Self { metas: value, graphql: value },
+                "AllAlpha" => {
+                    gates = Self {
+                        metas: value,
+                        graphql: value,
+                    }
+                }
                 "AllBeta" => {}
                 _ => {
                     return Err(format!(

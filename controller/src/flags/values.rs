@@ -11,13 +11,20 @@ pub struct Optional<T>(pub Option<T>);
 
 /// `:8443` is all addresses of this machine.
 pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
-    let problem = || format!("{text:?} is no address: it is HOST:PORT with an IP address, or :PORT for all of this machine's");
+    let problem = || {
+        format!(
+            "{text:?} is no address: it is HOST:PORT with an IP address, or :PORT for all of this machine's"
+        )
+    };
     match text.strip_prefix(':') {
         Some(port) => {
             let port = port.parse().map_err(|_| problem())?;
             Ok((Ipv6Addr::UNSPECIFIED, port).into())
         }
-        None => text.replace("localhost:", "127.0.0.1:").parse().map_err(|_| problem()),
+        None => text
+            .replace("localhost:", "127.0.0.1:")
+            .parse()
+            .map_err(|_| problem()),
     }
 }
 
@@ -50,7 +57,12 @@ mod tests {
 
     #[test]
     fn durations_are_gos() {
-        for (text, millis) in [("12h", 43_200_000), ("1h30m", 5_400_000), ("137s", 137_000), ("500ms", 500)] {
+        for (text, millis) in [
+            ("12h", 43_200_000),
+            ("1h30m", 5_400_000),
+            ("137s", 137_000),
+            ("500ms", 500),
+        ] {
             assert_eq!(duration(text).unwrap().as_millis(), millis, "{text}");
         }
         for text in ["", "5", "-5s", "x"] {

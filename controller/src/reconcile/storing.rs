@@ -67,9 +67,9 @@ impl Reconciler {
             Err(error) => return self.failed(name, &tree, error).map(|()| Some(catalog)),
         }
         tracing::info!(catalog = name, reference, "stored");
-        if self.leadership.leads() {
+        if let Some(term) = self.leadership.term() {
             // The status names it in a moment; until then nobody can know that it is not what stood there.
-            self.store.publish(name, reference);
+            self.store.publish(name, reference, term);
         }
         Ok(Some(catalog))
     }
