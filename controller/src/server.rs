@@ -1,5 +1,6 @@
 //! The servers: content and metrics by HTTPS, probes by HTTP.
 
+mod catalogs;
 mod probes;
 mod requests;
 mod socket;
@@ -10,7 +11,11 @@ use axum::Router;
 use axum_server::{Handle, Server, tls_rustls::RustlsAcceptor};
 
 use self::socket::Tcp;
-pub use self::{probes::probes, requests::Requests};
+pub use self::{
+    catalogs::{Catalogs, Look, catalogs},
+    probes::probes,
+    requests::Requests,
+};
 use crate::tls::ServerTls;
 
 /// For how long clients are waited for. A response may take as long as it takes.
