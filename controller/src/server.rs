@@ -1,6 +1,7 @@
 //! The servers: content and metrics by HTTPS, probes by HTTP.
 
 mod catalogs;
+mod metrics;
 mod probes;
 mod requests;
 mod socket;
@@ -13,6 +14,7 @@ use axum_server::{Handle, Server, tls_rustls::RustlsAcceptor};
 use self::socket::Tcp;
 pub use self::{
     catalogs::{Catalogs, Look, catalogs},
+    metrics::metrics,
     probes::probes,
     requests::Requests,
 };
