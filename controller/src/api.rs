@@ -24,6 +24,8 @@ pub const SERVING: &str = "Serving";
 pub const PROGRESSING: &str = "Progressing";
 
 /// What a user asks for.
+// kube's derive repeats keys in its lists of printer columns, which the lint takes for a mistake.
+#[allow(clippy::duplicated_attributes)]
 #[derive(CustomResource, Serialize, Deserialize, Clone, Debug, PartialEq, JsonSchema)]
 #[kube(
     group = "olm.operatorframework.io",

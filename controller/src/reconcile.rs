@@ -168,7 +168,7 @@ impl Reconciler {
             match self.puller.release(name, *claim, id).await {
                 Ok(()) => tracing::debug!(catalog = name, image = %id, "released"),
                 Err(error) => {
-                    tracing::info!(catalog = name, image = %id, %error, "not released; it is tried again")
+                    tracing::info!(catalog = name, image = %id, %error, "not released; it is tried again");
                 }
             }
         }

@@ -81,7 +81,7 @@ impl Election {
                         _ => {}
                     }
                 }
-                std::future::pending().await
+                std::future::pending().await;
             });
             tokio::select! {
                 () = stop.cancelled() => break,
@@ -123,7 +123,7 @@ impl Election {
             // Somebody wrote at the same moment; the next try sees what.
             Ok(Ok(Outcome::Conflict)) => {}
             Ok(Err(error)) => {
-                tracing::warn!(lease = %self.name, %error, "cannot take or renew the lease; it is tried again")
+                tracing::warn!(lease = %self.name, %error, "cannot take or renew the lease; it is tried again");
             }
             Err(_) => tracing::warn!(lease = %self.name, "no answer about the lease; it is tried again"),
         }
@@ -142,7 +142,6 @@ impl Election {
                     ..Default::default()
                 },
                 spec: Some(self.spec(None)),
-                ..Default::default()
             };
             return taken(self.api.create(&params, &lease).await);
         };
@@ -226,7 +225,7 @@ impl Election {
         match tokio::time::timeout(PATIENCE, give_up).await {
             Ok(Ok(())) => tracing::info!(lease = %self.name, "the lease is given up"),
             Ok(Err(error)) => {
-                tracing::warn!(lease = %self.name, %error, "cannot give the lease up; it expires")
+                tracing::warn!(lease = %self.name, %error, "cannot give the lease up; it expires");
             }
             Err(_) => tracing::warn!(lease = %self.name, "no answer; the lease expires"),
         }

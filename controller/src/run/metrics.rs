@@ -74,7 +74,7 @@ impl Metrics {
         let ended = Family::default();
         let errors = Family::default();
         let seconds: Family<_, _, fn() -> Histogram> =
-            Family::new_with_constructor(|| Histogram::new(SECONDS.into_iter()));
+            Family::new_with_constructor(|| Histogram::new(SECONDS));
         let active = Family::default();
         registry.register(
             "controller_runtime_reconcile",

@@ -109,7 +109,9 @@ pub(crate) fn rests(reference: &str, image: &Image) -> String {
     match time(image.next_retry.as_ref()) {
         Some(next) => push(&mut text, format_args!("; it is looked at again at {next}")),
         None => {
-            text.push_str("; the same image is not tried again: name another one, or change what it fails by")
+            text.push_str(
+                "; the same image is not tried again: name another one, or change what it fails by",
+            );
         }
     }
     text
