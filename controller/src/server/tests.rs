@@ -1,7 +1,7 @@
 use std::{future::pending, io::ErrorKind};
 
 use axum::routing::get;
-use reqwest::{Certificate, Client, Version};
+use reqwest::{Certificate, Client, ClientBuilder, Version};
 use rustls::crypto::aws_lc_rs;
 use tokio::{
     io::{AsyncReadExt as _, AsyncWriteExt as _},
@@ -15,7 +15,7 @@ use crate::tls::fixture::Files;
 /// Much more than the kernel holds of one connection.
 const LARGE: usize = 32 * 1024 * 1024;
 
-fn listen() -> (std::net::TcpListener, SocketAddr) {
+pub(super) fn listen() -> (std::net::TcpListener, SocketAddr) {
     let listener = std::net::TcpListener::bind("127.0.0.1:0").unwrap();
     let address = listener.local_addr().unwrap();
     (listener, address)
@@ -35,14 +35,16 @@ fn patience(headers: u64, drain: u64) -> Patience {
 }
 
 fn client(pem: &str, address: SocketAddr) -> Client {
+    builder(pem, address).build().unwrap()
+}
+
+pub(super) fn builder(pem: &str, address: SocketAddr) -> ClientBuilder {
     // The first in the process installs it.
     let _ = aws_lc_rs::default_provider().install_default();
     Client::builder()
         .tls_certs_only([Certificate::from_pem(pem.as_bytes()).unwrap()])
         .resolve("localhost", address)
         .no_proxy()
-        .build()
-        .unwrap()
 }
 
 #[tokio::test]

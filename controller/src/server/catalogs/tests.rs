@@ -2,10 +2,14 @@ use flate2::read::GzDecoder;
 use prometheus_client::registry::Registry;
 
 use super::{
-    super::fixture::{Answer, ask},
+    super::{
+        fixture::{Answer, ask},
+        https,
+        tests::{builder, listen},
+    },
     *,
 };
-use crate::content::fixture::Stored;
+use crate::{content::fixture::Stored, tls::fixture::Files};
 
 /// A catalog that is `here`, and one that will be `ready` later.
 #[derive(Debug)]
@@ -269,4 +273,45 @@ async fn conditions_and_ranges_of_all() {
             assert_eq!(ask(&router, "GET", path, headers).await.status, *status);
         }
     }
+}
+
+#[tokio::test]
+async fn over_a_network_both_versions_of_http_get_the_same() {
+    let (stored, files) = (large(), Files::new());
+    let (router, tls) = (router(&stored, true), files.load("modern").await);
+    let (listener, address) = listen();
+    let serving = tokio::spawn(async move { https(listener, router, &tls, std::future::pending()).await });
+    let pem = std::fs::read_to_string(files.cert()).unwrap();
+    let url = format!("https://localhost:{}/catalogs/here/api/v1/all", address.port());
+    for client in [builder(&pem, address).http1_only(), builder(&pem, address)] {
+        let client = client.build().unwrap();
+        let length = Some(stored.bytes.len() as u64);
+        // One connection serves all of these, so each response must end where it says.
+        for (method, name, value, status, body) in [
+            (Method::GET, "x", "", 200, &*stored.bytes),
+            (Method::HEAD, "x", "", 200, &[]),
+            (Method::GET, "range", "bytes=2-5", 206, &stored.bytes[2..6]),
+            (Method::GET, "if-modified-since", DATE, 304, &[]),
+            (Method::GET, "if-none-match", "\"x\"", 200, &stored.bytes),
+        ] {
+            let request = client.request(method.clone(), &url).header(name, value);
+            let response = request.send().await.unwrap();
+            assert_eq!(response.status(), status);
+            if status == 200 {
+                let said = response.headers()[header::CONTENT_LENGTH].to_str().unwrap();
+                assert_eq!(said.parse().ok(), length, "{method}");
+            }
+            assert!(response.bytes().await.unwrap() == *body, "{method} {name}");
+        }
+        let zstd = client
+            .get(&url)
+            .header("accept-encoding", "zstd")
+            .send()
+            .await
+            .unwrap();
+        assert_eq!(zstd.headers()[header::CONTENT_ENCODING], "zstd");
+        let zstd = zstd.bytes().await.unwrap();
+        assert!(zstd::decode_all(&*zstd).unwrap() == stored.bytes);
+    }
+    serving.abort();
 }
