@@ -81,7 +81,7 @@ impl Election {
                         _ => {}
                     }
                 }
-                std::future::pending().await;
+                std::future::pending::<()>().await;
             });
             tokio::select! {
                 () = stop.cancelled() => break,
