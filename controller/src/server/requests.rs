@@ -11,7 +11,7 @@ use axum::{
     Router,
     body::{Body, Bytes},
     extract::{ConnectInfo, Request, State},
-    http::{Method, Uri, Version, header},
+    http::{Method, StatusCode, Uri, Version, header},
     middleware::{Next, from_fn_with_state},
     response::Response,
 };
@@ -166,7 +166,11 @@ impl http_body::Body for Counted {
     }
 
     fn size_hint(&self) -> SizeHint {
-        self.body.size_hint()
+        // What axum knows the length of, it announces. With 304 that would be taken for the content's length.
+        match self.record.code == StatusCode::NOT_MODIFIED {
+            true => SizeHint::default(),
+            false => self.body.size_hint(),
+        }
     }
 }
 
