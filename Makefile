@@ -13,7 +13,7 @@ test: tools ## formatting, lints, and all tests; installs the tools they need
 	$(CARGO) test --locked -p puller --lib --features otlp logging
 
 .PHONY: tools
-tools: ## docker-registry, skopeo, strace, umoci and Go (apt-get) where missing; grpcurl and tests/gotar (built by Go)
+tools: ## docker-registry, skopeo, strace, umoci and Go (apt-get) where missing; grpcurl, tests/gotar, kube-apiserver (built by Go; the last takes minutes, once); etcd
 	@tests/install-tools $(BUILD)/tools/bin
 
 .PHONY: demo

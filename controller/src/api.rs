@@ -117,7 +117,7 @@ pub struct ImageSource {
     pub reference: String,
     /// How often the registry is asked what the tag stands for, in minutes; it is asked a little later each
     /// time, so that catalogs don't all ask at once. Unset: once. Not allowed with a digest.
-    #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "schema::poll_interval")]
     pub poll_interval_minutes: Option<i64>,
 }

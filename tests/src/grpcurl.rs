@@ -2,7 +2,6 @@
 
 use std::{net::SocketAddr, path::Path, process::Stdio};
 
-use anyhow::Context as _;
 use serde_json::Value;
 use tokio::{
     io::AsyncReadExt as _,
@@ -10,7 +9,7 @@ use tokio::{
 };
 
 use crate::{
-    process::{run_to_end, without_hostile_environment},
+    process::{run_to_end, tool, without_hostile_environment},
     wait::within_patience,
 };
 
@@ -127,7 +126,7 @@ impl Grpcurl {
     }
 
     fn command(&self, flags: &[String], verb: &[&str]) -> Command {
-        let mut command = Command::new(program());
+        let mut command = Command::new(tool("grpcurl"));
         command
             .args(&self.server)
             .args(flags)
@@ -201,20 +200,6 @@ impl GrpcurlError {
         assert!(!code.is_empty(), "grpcurl failed before the call: {stderr}");
         Self { code, message }
     }
-}
-
-/// grpcurl in `target/tools/bin`, where `make tools` puts it, else whatever the PATH has.
-fn program() -> std::ffi::OsString {
-    let own = std::env::current_exe()
-        .context("the running program's path")
-        .expect("Linux tells it");
-    let tools = own
-        .ancestors()
-        .map(|directory| directory.join("tools/bin/grpcurl"));
-    tools
-        .into_iter()
-        .find(|path| path.is_file())
-        .map_or_else(|| "grpcurl".into(), Into::into)
 }
 
 #[cfg(test)]

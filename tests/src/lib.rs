@@ -4,6 +4,7 @@
 //! - [`registry`]: the real docker-registry as a process; [`scripted`]: a registry that misbehaves,
 //!   request by request, as it is told.
 //! - [`puller`]: the built daemon as a process, and its command line; [`grpcurl`]: the real grpcurl.
+//! - [`kube`]: the real kube-apiserver with its etcd, and the real kubectl.
 //! - [`environment`]: what a person sets for the random ones.
 //! - [`bench`]: what `make bench` is made of.
 //! - [`soak`]: what `make soak` is made of.
@@ -15,9 +16,11 @@
 
 pub mod bench;
 pub mod certificates;
+pub mod controller;
 pub mod environment;
 pub mod grpcurl;
 pub mod image;
+pub mod kube;
 mod process;
 pub mod puller;
 pub mod registry;

@@ -1,6 +1,8 @@
 //! Child processes: none outlives its scenario, and what they say is there when it is needed.
 
 use std::{
+    env,
+    ffi::OsString,
     fs,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
@@ -74,8 +76,13 @@ impl Process {
 
     /// SIGTERM.
     pub(crate) fn ask_to_end(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Sends a signal; nothing happens if it ended and was waited for.
+    pub(crate) fn signal(&self, signal: Signal) {
         if let Some(pid) = self.child.id().and_then(|id| Pid::from_raw(id.cast_signed())) {
-            kill_process(pid, Signal::TERM).expect("a child can be signalled");
+            kill_process(pid, signal).expect("a child can be signalled");
         }
     }
 
@@ -126,15 +133,33 @@ pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
 }
 
+/// A program in `target/tools/bin`, where `make tools` puts what it builds, else whatever the PATH has.
+pub(crate) fn tool(name: &str) -> OsString {
+    let own = env::current_exe().expect("Linux tells the running program's path");
+    own.ancestors()
+        .map(|directory| directory.join("tools/bin").join(name))
+        .find(|path| path.is_file())
+        .map_or_else(|| name.into(), Into::into)
+}
+
 /// Runs a program to its end, whatever that is.
 ///
 /// # Panics
 /// It can't be started, does not end within a minute, or is killed by a signal.
 pub(crate) async fn run_to_end(command: &mut Command, what: &str) -> CliOutput {
-    let running = command
-        .stdin(std::process::Stdio::null())
-        .kill_on_drop(true)
-        .output();
+    run_reading(command, std::process::Stdio::null(), what).await
+}
+
+/// Runs a program that reads its input to its end, whatever that is.
+///
+/// # Panics
+/// As [`run_to_end`].
+pub(crate) async fn run_reading(
+    command: &mut Command,
+    input: impl Into<std::process::Stdio>,
+    what: &str,
+) -> CliOutput {
+    let running = command.stdin(input).kill_on_drop(true).output();
     let output = within_patience(&format!("the end of {what}"), running)
         .await
         .unwrap_or_else(|error| panic!("cannot start {what}: {error}"));

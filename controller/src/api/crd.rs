@@ -21,3 +21,17 @@ pub fn crd() -> CustomResourceDefinition {
     }
     crd
 }
+
+#[cfg(test)]
+mod tests {
+    #[test]
+    fn the_one_in_deploy_is_what_is_printed() {
+        let text = serde_saphyr::to_string(&super::crd()).unwrap();
+        let path = concat!(env!("CARGO_MANIFEST_DIR"), "/../deploy/crd.yaml");
+        let deployed = std::fs::read_to_string(path).unwrap();
+        assert!(
+            deployed == format!("---\n{text}"),
+            "deploy/crd.yaml is not what `catalog-controller crd` prints; write it anew"
+        );
+    }
+}

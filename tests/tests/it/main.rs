@@ -1,6 +1,7 @@
 //! The scenarios, in one binary. Each module is one promise of the puller.
 
 mod artifacts;
+mod catalogs;
 mod claims;
 mod content;
 mod crash_points;
@@ -14,6 +15,7 @@ mod grpc;
 mod hostile;
 mod hung;
 mod informer;
+mod kube_api;
 mod mirrors;
 mod network;
 mod once;
