@@ -1,4 +1,4 @@
-//! The scenarios, in one binary. Each module is one promise of the puller.
+//! The scenarios, in one binary. Each module is one promise of the puller, or of the controller.
 
 mod artifacts;
 mod catalogs;
