@@ -1,6 +1,6 @@
 //! The controller's errors, and what each means for the next try.
 
-use std::{io, path::PathBuf, process::ExitCode, time::Duration};
+use std::{io, process::ExitCode, time::Duration};
 
 use crate::store::StoreError;
 
@@ -34,14 +34,6 @@ pub enum Error {
     Listen {
         /// The address.
         address: String,
-        /// What happened.
-        source: io::Error,
-    },
-    /// A file can't be read.
-    #[error("cannot read {path:?}: {source}")]
-    Read {
-        /// The file.
-        path: PathBuf,
         /// What happened.
         source: io::Error,
     },
@@ -81,7 +73,7 @@ impl Error {
         const IO: u8 = 74;
         const CONFIG: u8 = 78;
         ExitCode::from(match self {
-            Self::Config(_) | Self::Read { .. } => CONFIG,
+            Self::Config(_) => CONFIG,
             Self::Api { .. } | Self::Silence { .. } => UNAVAILABLE,
             Self::Store(_) | Self::Listen { .. } | Self::Io(_) => IO,
         })

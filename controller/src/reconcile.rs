@@ -11,7 +11,7 @@ use std::{
 };
 
 use jiff::Timestamp;
-use kube::{Api, runtime::controller::Action};
+use kube::runtime::controller::Action;
 use tokio::sync::Semaphore;
 
 pub use self::object::Objects;
@@ -207,12 +207,15 @@ impl Reconciler {
         if catalog.resolved() != Some(&stored.reference) || self.store.published(name, term).is_some() {
             return Ok(());
         }
-        let fresh = match wrote {
-            true => Some(catalog.clone()),
-            false => self.objects.read(name).await?,
+        let is_so = match wrote {
+            true => true,
+            false => {
+                let fresh = self.objects.read(name).await?;
+                fresh.is_some_and(|fresh| fresh.resolved() == Some(&stored.reference))
+            }
         };
-        if let Some(resolved) = fresh.as_ref().and_then(ClusterCatalog::resolved) {
-            self.store.publish(name, resolved, term);
+        if is_so {
+            self.store.publish(name, &stored.reference, term);
         }
         Ok(())
     }
@@ -228,11 +231,6 @@ impl Reconciler {
     pub fn forget_others(&self, catalogs: &[String]) {
         lock(&self.paces).retain(|name, _| catalogs.contains(name));
         self.failures.retain(catalogs);
-    }
-
-    /// The objects.
-    pub fn api(&self) -> &Api<ClusterCatalog> {
-        self.objects.api()
     }
 }
 

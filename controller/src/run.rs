@@ -1,5 +1,6 @@
 //! The controller's life: what is started in which order, and what ends when.
 
+mod known;
 mod metrics;
 mod readiness;
 mod serving;
@@ -12,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use futures_util::{StreamExt as _, stream};
+use futures_util::{StreamExt as _, future::OptionFuture, stream};
 use kube::{
     Api, Client, Config, ResourceExt as _,
     config::{KubeConfigOptions, Kubeconfig},
@@ -31,7 +32,7 @@ use tokio::{
 use tokio_stream::wrappers::{UnboundedReceiverStream, WatchStream};
 use tokio_util::sync::CancellationToken;
 
-use self::{metrics::Metrics, readiness::Readiness, serving::Serving, sweep::Sweep};
+use self::{known::Known, metrics::Metrics, readiness::Readiness, serving::Serving, sweep::Sweep};
 use crate::{
     api::ClusterCatalog,
     error::Error,
@@ -76,7 +77,7 @@ pub async fn run(flags: &Flags) -> Result<(), Error> {
         .as_ref()
         .map_or_else(Leadership::alone, Election::leadership);
     let (reader, writer) = reflector::store();
-    let objects = serving::Objects(reader.clone());
+    let objects = Known(reader.clone());
     let metrics = Metrics::new(objects.clone(), leadership.clone());
 
     // Servers first: probes are answered, and clients told why there is nothing yet, also without an API server.
@@ -194,7 +195,9 @@ pub async fn run(flags: &Flags) -> Result<(), Error> {
             server = servers.join_next() => server_ended(server),
             () = stop.cancelled() => {
                 tracing::info!("ending: reconciles that are under way come to their end");
-                let _ = tokio::time::timeout(LAST_RECONCILES, controller).await;
+                if tokio::time::timeout(LAST_RECONCILES, controller).await.is_err() {
+                    tracing::warn!("not all reconciles came to their end; the next leader goes on with what they did");
+                }
                 Ok(())
             }
         }
@@ -202,10 +205,11 @@ pub async fn run(flags: &Flags) -> Result<(), Error> {
     // Nothing writes any more: another one may lead. Then this one's clients are told to go there.
     stop.cancel();
     election_stop.cancel();
-    if let Some(election) = election {
-        let _ = election.await;
+    for (what, task) in [("election", election), ("sweep", Some(sweep))] {
+        if let Some(Err(error)) = OptionFuture::from(task).await {
+            tracing::warn!(what, %error, "a task ended before its time");
+        }
     }
-    let _ = sweep.await;
     servers_stop.cancel();
     while let Some(server) = servers.join_next().await {
         if let Ok(Err(error)) = server {

@@ -1,13 +1,11 @@
 //! The built controller as a process, beside a puller and a kube-apiserver.
 
-use std::{net::SocketAddr, path::PathBuf};
-
-use tokio::process::Command;
+use std::net::SocketAddr;
 
 use crate::{
     certificates::Authority,
     kube::{self, KubeApi},
-    process::{Process, free_address, without_hostile_environment},
+    process::{Process, built_binary, dies_with_us, free_address},
     puller::Puller,
 };
 
@@ -61,9 +59,8 @@ impl Controller {
             .write_to(directory.path())
             .expect("a certificate can be written");
         let [content, probes] = [(); 2].map(|()| free_address().expect("a port is free"));
-        let mut command = Command::new("setpriv");
-        command.args(["--pdeathsig", "KILL", "--"]).arg(binary());
-        without_hostile_environment(&mut command);
+        let binary = built_binary("catalog-controller").unwrap_or_else(|error| panic!("{error:#}"));
+        let mut command = dies_with_us(binary);
         command
             .arg("--kubeconfig")
             .arg(api.kubeconfig(kube::CONTROLLER))
@@ -133,14 +130,4 @@ impl Controller {
             .code()
             .unwrap_or_else(|| panic!("the controller ended by a signal: {status}"))
     }
-}
-
-/// The binary that cargo built beside the tests.
-fn binary() -> PathBuf {
-    let own = std::env::current_exe().expect("Linux tells the running program's path");
-    let found = own
-        .ancestors()
-        .map(|directory| directory.join("catalog-controller"))
-        .find(|path| path.is_file());
-    found.expect("cargo builds the controller beside the tests: cargo build -p catalog-controller")
 }

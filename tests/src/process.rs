@@ -2,7 +2,7 @@
 
 use std::{
     env,
-    ffi::OsString,
+    ffi::{OsStr, OsString},
     fs,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     path::{Path, PathBuf},
@@ -12,9 +12,15 @@ use std::{
 
 use anyhow::Context as _;
 use rustix::process::{Pid, Signal, kill_process};
-use tokio::process::{Child, Command};
+use tokio::{
+    process::{Child, Command},
+    time::Instant,
+};
 
-use crate::{puller::CliOutput, wait::within_patience};
+use crate::{
+    puller::CliOutput,
+    wait::{PATIENCE, within_patience},
+};
 
 /// Environment that would change what a child does; scenarios set what they need by flags.
 const HOSTILE_ENVIRONMENT: [&str; 9] = [
@@ -40,6 +46,8 @@ pub(crate) struct Process {
 
 /// How much of a log is shown when a scenario fails.
 const LAST_LINES: usize = 60;
+/// How often a server that starts is asked whether it is ready.
+const ASK_EVERY: Duration = Duration::from_millis(20);
 
 impl Process {
     /// Starts a program; both its outputs are appended to the log file.
@@ -57,6 +65,39 @@ impl Process {
             name: name.to_owned(),
             log: log.to_owned(),
         })
+    }
+
+    /// Starts a server that listens on a port which was free a moment ago, and waits until it is ready; `None`:
+    /// somebody has taken the port.
+    pub(crate) async fn start_server<F: Future<Output = bool>>(
+        command: &mut Command,
+        name: &str,
+        log: &Path,
+        is_ready: impl Fn() -> F,
+    ) -> anyhow::Result<Option<Self>> {
+        let mut process = Self::start(command, name, log)?;
+        let deadline = Instant::now() + PATIENCE;
+        loop {
+            // An answer alone is not enough: it may come from whoever has the port.
+            let ready = is_ready().await;
+            if let Some(status) = process.ended() {
+                let words = process.last_words();
+                anyhow::ensure!(
+                    words.contains("address already in use"),
+                    "{name}: {status}: {words}"
+                );
+                return Ok(None);
+            }
+            if ready {
+                return Ok(Some(process));
+            }
+            anyhow::ensure!(
+                Instant::now() < deadline,
+                "{name} does not get ready: {}",
+                process.last_words()
+            );
+            tokio::time::sleep(ASK_EVERY).await;
+        }
     }
 
     /// The process's id; none after it was waited for.
@@ -131,6 +172,32 @@ pub(crate) fn without_hostile_environment(command: &mut Command) -> &mut Command
 /// whoever starts a server on it tries again with another one.
 pub(crate) fn free_address() -> anyhow::Result<SocketAddr> {
     Ok(TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?.local_addr()?)
+}
+
+/// The command line of a program that the kernel kills when the thread that starts it ends, so that not even a
+/// killed test binary leaves one behind.
+pub(crate) fn dies_with_us(program: impl AsRef<OsStr>) -> Command {
+    let mut command = Command::new("setpriv");
+    command.args(["--pdeathsig", "KILL", "--"]).arg(program);
+    without_hostile_environment(&mut command);
+    command
+}
+
+/// The binary of this name that cargo built beside the running one.
+pub(crate) fn built_binary(name: &str) -> anyhow::Result<PathBuf> {
+    // A program of ours is target/PROFILE/name, a test is target/PROFILE/deps/name-hash.
+    let own = env::current_exe().context("the running program's path")?;
+    let mut candidates = own
+        .ancestors()
+        .skip(1)
+        .take(2)
+        .map(|directory| directory.join(name));
+    candidates.find(|candidate| candidate.is_file()).with_context(|| {
+        format!(
+            "no binary {name} beside {}; run `cargo build -p {name}` first",
+            own.display()
+        )
+    })
 }
 
 /// A program in `target/tools/bin`, where `make tools` puts what it builds, else whatever the PATH has.

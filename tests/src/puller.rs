@@ -34,7 +34,6 @@ use std::{
     time::Duration,
 };
 
-use anyhow::Context as _;
 use puller_api::v1::puller_client::PullerClient;
 use tempfile::TempDir;
 use tokio::{process::Command, time::Instant};
@@ -445,22 +444,7 @@ pub(crate) fn built_binary() -> anyhow::Result<PathBuf> {
     if let Some(path) = std::env::var_os("PULLER_BIN") {
         return Ok(path.into());
     }
-    // A program of ours is target/PROFILE/name, a test is target/PROFILE/deps/name-hash.
-    let own = std::env::current_exe().context("the running program's path")?;
-    let candidates = own
-        .ancestors()
-        .skip(1)
-        .take(2)
-        .map(|directory| directory.join("puller"));
-    candidates
-        .into_iter()
-        .find(|candidate| candidate.is_file())
-        .with_context(|| {
-            format!(
-                "no binary puller beside {}; run `cargo build -p puller` first",
-                own.display()
-            )
-        })
+    crate::process::built_binary("puller")
 }
 
 /// Whether the health service says so.

@@ -34,7 +34,7 @@ use crate::{
     certificates::{Authority, install_crypto_provider},
     image::Content,
     process::{Process, free_address, run, without_hostile_environment},
-    wait::{PATIENCE, eventually},
+    wait::eventually,
 };
 
 /// The program, by its Debian package's name.
@@ -254,36 +254,16 @@ impl DockerRegistry {
             .arg(&config)
             .current_dir(self.directory.path());
         without_hostile_environment(&mut command);
-        let mut process = Process::start(&mut command, PROGRAM, &log)
+        let is_ready = async || {
+            let answer = self.request(reqwest::Method::GET, "/v2/").send().await;
+            answer.is_ok_and(|answer| answer.status().is_success())
+        };
+        let process = Process::start_server(&mut command, PROGRAM, &log, is_ready)
+            .await
             .context("the scenarios need Debian's package docker-registry; `make tools` installs it")?;
-        let deadline = tokio::time::Instant::now() + PATIENCE;
-        loop {
-            // An answer alone is not enough: it may come from whoever has the port.
-            if let Some(status) = process.ended() {
-                let words = process.last_words();
-                anyhow::ensure!(
-                    words.contains("address already in use"),
-                    "{PROGRAM}: {status}: {words}"
-                );
-                return Ok(false);
-            }
-            if self
-                .request(reqwest::Method::GET, "/v2/")
-                .send()
-                .await
-                .is_ok_and(|answer| answer.status().is_success())
-                && process.ended().is_none()
-            {
-                self.process = Some(process);
-                return Ok(true);
-            }
-            anyhow::ensure!(
-                tokio::time::Instant::now() < deadline,
-                "{PROGRAM} does not answer: {}",
-                process.last_words()
-            );
-            tokio::time::sleep(std::time::Duration::from_millis(20)).await;
-        }
+        let started = process.is_some();
+        self.process = process;
+        Ok(started)
     }
 
     /// The configuration file: YAML, of which JSON is a part.

@@ -15,6 +15,9 @@ use self::index::Index;
 /// How much is read at once, and so what a reader holds in memory however slow it is.
 const CHUNK: u64 = 64 * 1024;
 
+/// The file of a content's directory that says which document is where.
+pub(super) const INDEX: &str = "index.json";
+
 /// In which coding content is.
 #[derive(Debug, Clone, Copy, PartialEq, Eq)]
 pub enum Coding {
@@ -28,7 +31,7 @@ pub enum Coding {
 
 impl Coding {
     /// The file of a content's directory that is in this coding.
-    const fn file(self) -> &'static str {
+    pub(super) const fn file(self) -> &'static str {
         match self {
             Self::Identity => "catalog.jsonl",
             Self::Gzip => "catalog.jsonl.gz",
@@ -93,7 +96,7 @@ impl Content {
     /// A file is missing, or the index is not that of the content.
     pub fn open(directory: &Path, digest: String, modified: SystemTime) -> io::Result<Self> {
         let identity = Opened::open(directory, Coding::Identity)?;
-        let index = Index::load(&directory.join(index::FILE), identity.length).map_err(named(index::FILE))?;
+        let index = Index::load(&directory.join(INDEX), identity.length).map_err(named(INDEX))?;
         Ok(Self {
             digest,
             modified,

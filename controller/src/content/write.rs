@@ -10,6 +10,7 @@ use flate2::{Compression, write::GzEncoder};
 use puller_client::ContentDir;
 use sha2::{Digest as _, Sha256};
 
+use super::read::{Coding, INDEX};
 use crate::fbc::{self, Document, RenderError};
 
 /// Why a tree could not be made content.
@@ -64,14 +65,15 @@ pub struct Written {
 /// # Errors
 /// The disk refused, or the tree is no catalog.
 pub fn write(tree: &ContentDir, directory: &Path) -> Result<Written, WriteError> {
-    let path = directory.join("catalog.jsonl");
-    let written = lines(tree, &path, &directory.join("index.json"))?;
-    compress(&path, &directory.join("catalog.jsonl.gz"), |file, lines| {
+    let file = |coding: Coding| directory.join(coding.file());
+    let path = file(Coding::Identity);
+    let written = lines(tree, &path, &directory.join(INDEX))?;
+    compress(&path, &file(Coding::Gzip), |file, lines| {
         let mut encoder = GzEncoder::new(file, Compression::default());
         io::copy(lines, &mut encoder)?;
         encoder.finish()
     })?;
-    compress(&path, &directory.join("catalog.jsonl.zst"), |file, lines| {
+    compress(&path, &file(Coding::Zstd), |file, lines| {
         let mut encoder = zstd::Encoder::new(file, zstd::DEFAULT_COMPRESSION_LEVEL)?;
         encoder.set_pledged_src_size(Some(written.bytes))?;
         io::copy(lines, &mut encoder)?;

@@ -51,11 +51,6 @@ impl Objects {
         }
     }
 
-    /// The client's side of them.
-    pub fn api(&self) -> &Api<ClusterCatalog> {
-        &self.api
-    }
-
     /// The object as it is now; none: it is gone.
     ///
     /// # Errors

@@ -21,7 +21,7 @@ use prometheus_client::{
     registry::Registry,
 };
 
-use super::serving::Objects;
+use super::known::Known;
 use crate::{leader::Leadership, server::Requests};
 
 /// The value of the label `controller`: catalogd's.
@@ -69,7 +69,7 @@ const LABELS: Controller = Controller {
 };
 
 impl Metrics {
-    pub(super) fn new(objects: Objects, leadership: Leadership) -> Self {
+    pub(super) fn new(objects: Known, leadership: Leadership) -> Self {
         let mut registry = Registry::default();
         let ended = Family::default();
         let errors = Family::default();
@@ -146,7 +146,7 @@ impl Metrics {
 /// What is the case at the moment that somebody asks.
 #[derive(Debug)]
 struct State {
-    objects: Objects,
+    objects: Known,
     leadership: Leadership,
 }
 

@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use super::serving::Objects;
+use super::known::Known;
 use crate::{
     api::{AvailabilityMode, ClusterCatalog},
     store::Store,
@@ -23,13 +23,13 @@ const PATIENCE: Duration = Duration::from_secs(5 * 60);
 #[derive(Debug, Clone)]
 pub(super) struct Readiness {
     began: Instant,
-    objects: Objects,
+    objects: Known,
     store: Arc<Store>,
     was: Arc<AtomicBool>,
 }
 
 impl Readiness {
-    pub(super) fn new(objects: Objects, store: Arc<Store>) -> Self {
+    pub(super) fn new(objects: Known, store: Arc<Store>) -> Self {
         Self {
             began: Instant::now(),
             objects,

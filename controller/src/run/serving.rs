@@ -2,10 +2,11 @@
 
 use std::{sync::Arc, time::Duration};
 
-use kube::runtime::reflector::{self, ObjectRef};
+use kube::runtime::reflector::ObjectRef;
 
+use super::known::Known;
 use crate::{
-    api::{AvailabilityMode, ClusterCatalog, PROGRESSING},
+    api::{AvailabilityMode, PROGRESSING},
     leader::Leadership,
     server::{Catalogs, Look},
     store::Store,
@@ -21,30 +22,7 @@ const ON_ITS_WAY: Duration = Duration::from_secs(5);
 pub(super) struct Serving {
     pub(super) store: Arc<Store>,
     pub(super) leadership: Leadership,
-    pub(super) objects: Objects,
-}
-
-/// The objects, as far as they are known here.
-#[derive(Clone)]
-pub(super) struct Objects(pub(super) reflector::Store<ClusterCatalog>);
-
-impl std::fmt::Debug for Objects {
-    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
-        f.debug_tuple("Objects").field(&self.0.len()).finish()
-    }
-}
-
-impl Objects {
-    /// Whether all are known that there were at the start.
-    pub(super) fn is_ready(&self) -> bool {
-        use futures_util::FutureExt as _;
-        matches!(self.0.wait_until_ready().now_or_never(), Some(Ok(())))
-    }
-
-    /// Their names.
-    pub(super) fn names(&self) -> Vec<String> {
-        self.0.state().iter().map(|catalog| catalog.name()).collect()
-    }
+    pub(super) objects: Known,
 }
 
 impl Catalogs for Serving {

@@ -6,7 +6,7 @@ use std::{sync::Arc, time::Duration};
 use tokio::sync::{Notify, mpsc::UnboundedSender};
 use tokio_util::sync::CancellationToken;
 
-use super::serving::Objects;
+use super::known::Known;
 use crate::{puller::Puller, reconcile::Reconciler, store::Store};
 
 /// Longest interval between two sweeps, whatever --gc-interval says: one that finds nothing costs nothing.
@@ -17,7 +17,7 @@ const AGAIN: Duration = Duration::from_secs(10);
 /// Sweeps as long as it runs.
 #[derive(Debug)]
 pub(super) struct Sweep {
-    pub(super) objects: Objects,
+    pub(super) objects: Known,
     pub(super) store: Arc<Store>,
     pub(super) puller: Puller,
     pub(super) reconciler: Arc<Reconciler>,

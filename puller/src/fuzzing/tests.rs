@@ -1,6 +1,10 @@
 //! All targets over their seeds and over mutations of these, so that a regression shows without a fuzzer.
 
-use std::{collections::BTreeSet, fs, panic, path::PathBuf};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs, panic,
+    path::PathBuf,
+};
 
 use rand::{RngExt, SeedableRng, rngs::StdRng, seq::IndexedRandom};
 
@@ -103,19 +107,28 @@ fn every_target_keeps_its_promises_over_mutated_seeds() {
 fn every_target_is_complete() {
     let names: BTreeSet<String> = TARGETS.iter().map(|(name, _)| (*name).to_owned()).collect();
     assert_eq!(names.len(), TARGETS.len());
-    let found = |dir: &str| -> BTreeSet<String> {
+    let found = |dir: &str| -> BTreeMap<String, PathBuf> {
         let entries = fs::read_dir(fuzz_dir().join(dir)).unwrap();
         entries
-            .map(|entry| PathBuf::from(entry.unwrap().file_name()).with_extension(""))
-            .map(|name| name.into_os_string().into_string().unwrap())
-            // What other crates parse is tested with them.
-            .filter(|name| name != "catalog")
+            .map(|entry| entry.unwrap().path())
+            .map(|path| (path.file_stem().unwrap().to_str().unwrap().to_owned(), path))
             .collect()
     };
-    assert_eq!(found("corpus"), names);
-    assert_eq!(found("fuzz_targets"), names);
+    let targets = found("fuzz_targets");
+    assert!(
+        found("corpus").keys().eq(targets.keys()),
+        "a corpus for each target, and no other"
+    );
+    // What other crates parse is tested over its corpus there.
+    let is_ours = |path: &PathBuf| fs::read_to_string(path).unwrap().contains("puller::fuzzing::");
+    let ours: BTreeSet<String> = targets
+        .iter()
+        .filter(|(_, path)| is_ours(path))
+        .map(|(name, _)| name.clone())
+        .collect();
+    assert_eq!(ours, names);
     let manifest = fs::read_to_string(fuzz_dir().join("Cargo.toml")).unwrap();
-    for name in names {
+    for name in targets.keys() {
         assert!(
             manifest.contains(&format!("path = \"fuzz_targets/{name}.rs\"")),
             "{name}"

@@ -11,9 +11,6 @@ use serde::Deserialize;
 
 use super::{Query, Section};
 
-/// Where it is, beside the content.
-pub(super) const FILE: &str = "index.json";
-
 /// The file: of each line where it is, how long it is with its newline, and its schema, package and name.
 #[derive(Deserialize)]
 struct Stored {
